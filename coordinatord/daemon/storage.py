@@ -17,6 +17,7 @@ from coordinatord.log.writer import Flushing
 from coordinatord.metadata.log import Published, Read
 from coordinatord.net.door import Serving
 from coordinatord.observe.foreign import tell_of_foreign
+from coordinatord.observe.recovery import telling_how_far
 from coordinatord.runtime.log import Gate
 from coordinatord.topics import catalogue_file
 from kafka_wire.api_key import ApiKey
@@ -98,7 +99,14 @@ def open_storage(settings: Settings, nodes: Nodes, part: Part | None, guest: Gue
     path, node_id = str(settings.data_dir), settings.node_id
     if part is None:
         disk = None if guest is None else guest.disk
-        data = DataDirectory.open(path, node_id=node_id, catalogued=catalogued, on_foreign=tell_of_foreign, disk=disk)
+        data = DataDirectory.open(
+            path,
+            node_id=node_id,
+            catalogued=catalogued,
+            on_foreign=tell_of_foreign,
+            on_opened=telling_how_far(),
+            disk=disk,
+        )
         return DirectoryStorage(data)
     return DirectoryStorage(
         DataDirectory.open_share(

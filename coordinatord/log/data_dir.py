@@ -50,6 +50,10 @@ def _untold(_foreign: Foreign) -> None:
     """Ignore a foreign entry."""
 
 
+def _uncounted(_opened: int, _of: int) -> None:
+    """Ignore how far the opening has come."""
+
+
 class DataDirectory:
     """An open, locked data directory. One thread uses it: the event loop's."""
 
@@ -93,13 +97,15 @@ class DataDirectory:
         config_for: Callable[[str], LogConfig] = default_config,
         catalogued: ReadCatalogued = no_catalogue,
         on_foreign: Callable[[Foreign], object] = _untold,
+        on_opened: Callable[[int, int], object] = _uncounted,
         disk: Disk | None = None,
     ) -> DataDirectory:
         """Lock, check and recover. Raises DataDirectoryError if the directory must not be used, LogDamaged if its
         content is damaged.
 
         A new directory gets `cluster_id`, or a random one. `catalogued` reads which partitions are ours; `on_foreign`
-        is called for each foreign entry, on any thread.
+        is called for each foreign entry, on any thread, and `on_opened` after each partition, with how many of how many
+        are open.
         """
         disk = disk or OsDisk()
         path = path.rstrip(os.sep) or os.sep
@@ -109,7 +115,7 @@ class DataDirectory:
                 catalogued = _or_nothing(catalogued)
             properties = _check_owner(disk, path, node_id, cluster_id)
             data = cls(path, disk, lock, properties["cluster.id"], node_id)
-            data._open_partitions(config_for, catalogued, on_foreign)
+            data._open_partitions(config_for, catalogued, on_foreign, on_opened)
             return data
         except BaseException:
             lock.release()
@@ -126,11 +132,12 @@ class DataDirectory:
         config_for: Callable[[str], LogConfig] = default_config,
         catalogued: ReadCatalogued = no_catalogue,
         on_foreign: Callable[[Foreign], object] = _untold,
+        on_opened: Callable[[int, int], object] = _uncounted,
         disk: Disk | None = None,
     ) -> DataDirectory:
         """Open one worker's share of a directory that its supervisor opened and divided (shares.py)."""
         data = cls(path.rstrip(os.sep) or os.sep, disk or OsDisk(), None, cluster_id, node_id, share)
-        data._open_partitions(config_for, catalogued, on_foreign)
+        data._open_partitions(config_for, catalogued, on_foreign, on_opened)
         return data
 
     def _open_partitions(
@@ -138,6 +145,7 @@ class DataDirectory:
         config_for: Callable[[str], LogConfig],
         catalogued: ReadCatalogued,
         on_foreign: Callable[[Foreign], object],
+        on_opened: Callable[[int, int], object],
     ) -> None:
         disk, share, entries = self.disk, self.share, self.disk.listdir(self.path)
         worker = None if share is None else share.worker
@@ -159,10 +167,11 @@ class DataDirectory:
         self._refuse_missing(flushed, entries, judged.ours)
         # Nothing has been changed so far.
         self._put_in_order(judged)
-        for found in judged.partitions:
+        for number, found in enumerate(judged.partitions, 1):
             config, flushed_offset = config_for(found.key[0]), flushed.get(found.key, 0)
             has_journal, known = bool(journals), writes.get(found.name, [])
             self._open_partition(found, config, known, flushed_offset, has_journal, is_clean=self.was_clean)
+            on_opened(number, len(judged.partitions))
         self.write_recovery_points()
         for name in judged.begun:  # not before the recovery points, which would demand them
             ownership.remove_begun(disk, self._file(name))

@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from coordinatord.log.recovery import PartitionRecovery
 from coordinatord.observe.logger import get_logger
+
+SAY_EVERY_S = 5.0
+
+
+def telling_how_far(clock_s: Callable[[], float] = time.monotonic) -> Callable[[int, int], None]:
+    """To be called after each partition that a start has opened, with how many of how many: a line now and then, for
+    nobody can connect meanwhile. Repairing thousands of partitions on a busy disk takes a minute and more.
+    """
+    log = get_logger("coordinatord.daemon")
+    told_s = clock_s()
+
+    def opened(count: int, of: int) -> None:
+        nonlocal told_s
+        if count < of and clock_s() - told_s >= SAY_EVERY_S:
+            told_s = clock_s()
+            log.info("opening the log before listening", partitions=count, of=of)
+
+    return opened
 
 
 def tell_of_recovery(recovered: Sequence[PartitionRecovery]) -> int:

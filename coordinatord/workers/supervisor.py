@@ -34,7 +34,7 @@ from coordinatord.net.listening import bound
 from coordinatord.observe import logs
 from coordinatord.observe.foreign import tell_of_foreign
 from coordinatord.observe.logger import get_logger
-from coordinatord.observe.recovery import tell_of_recovery
+from coordinatord.observe.recovery import tell_of_recovery, telling_how_far
 from coordinatord.topics import catalogue_file
 from coordinatord.topics.catalogue import Catalogue
 from coordinatord.topics.names import OFFSETS_TOPIC
@@ -112,6 +112,7 @@ class Supervisor:
             node_id=settings.node_id,
             catalogued=catalogue_file.catalogued,
             on_foreign=tell_of_foreign,
+            on_opened=telling_how_far(),
         )
         ownership.refuse_others(self.data.disk, self.data.path, (LOCK_FILE,))
         tell_of_recovery(self.data.recovered)

@@ -1,0 +1,46 @@
+"""What a start tells of the partitions that it opens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from coordinatord.log.data_dir import DataDirectory
+from coordinatord.log.partition_log import LogConfig
+from coordinatord.observe.logger import captured
+from coordinatord.observe.recovery import SAY_EVERY_S, telling_how_far
+
+MOST = 20
+
+
+def test_a_slow_opening_tells_now_and_then_how_far_it_is(tmp_path: Path) -> None:
+    """Each partition takes two seconds by the clock, which is the test's."""
+    data = DataDirectory.open(str(tmp_path))
+    data.create("orders", list(range(MOST)), b"O" * 16, LogConfig())
+    data.close()
+    now_s = 0.0
+
+    def clock_s() -> float:
+        return now_s
+
+    with captured() as lines:
+        tell = telling_how_far(clock_s)
+
+        def opened(count: int, of: int) -> None:
+            nonlocal now_s
+            now_s += 2
+            tell(count, of)
+
+        DataDirectory.open(str(tmp_path), on_opened=opened).close()
+    assert now_s == 2 * MOST
+    assert SAY_EVERY_S == 5
+    assert [(line["event"], line["partitions"], line["of"]) for line in lines] == [
+        ("opening the log before listening", count, MOST) for count in (3, 6, 9, 12, 15, 18)
+    ]
+
+
+def test_a_quick_one_says_nothing() -> None:
+    with captured() as lines:
+        tell = telling_how_far(lambda: 0.0)
+        for count in range(MOST):
+            tell(count + 1, MOST)
+    assert lines == []
