@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import attrgetter
 
 from coordinatord.pipeline.analysis.burrow import Commit
 from coordinatord.pipeline.analysis.curve import (
@@ -124,18 +125,49 @@ def _consumed_per_s(commits: Sequence[Commit], since_ms: int) -> float | None:
     return max(0, recent[-1].offset - recent[0].offset) * 1000 / (recent[-1].time_ms - recent[0].time_ms)
 
 
+class _Lags:
+    """The lags of a group's commits, oldest first, at moments that the curve of the partition's ends covers."""
+
+    def __init__(self, commits: Sequence[Commit], points: Sequence[Point]) -> None:
+        self._commits = commits
+        self._points = points
+        self._moved_ms: list[int] = []
+        """When the group came to the offset of each commit; empty until somebody asks."""
+
+    def at(self, time_ms: int, number: int) -> int | None:
+        """The lag at a moment at which the commit of that number was the last one; None if it is unknown."""
+        end = end_offset_at(time_ms, self._points)
+        if end is None:
+            return None
+        lag = round(end) - self._commits[number].offset
+        if lag < 0 and self._is_of_another_log(number):
+            return None
+        return max(0, lag)
+
+    def _is_of_another_log(self, number: int) -> bool:
+        if not self._moved_ms:
+            before: Commit | None = None
+            for commit in self._commits:
+                stays = before is not None and before.offset == commit.offset
+                self._moved_ms.append(self._moved_ms[-1] if stays else commit.time_ms)
+                before = commit
+        moved_ms = self._moved_ms[number]
+        later = bisect_right(self._points, moved_ms + CLOCKS_MS, key=attrgetter("time_ms"))
+        if later == len(self._points):
+            return False
+        end_offset, sampled_ms = self._points[later]
+        return Ends(None, end_offset, sampled_ms).is_of_another_log(self._commits[number].offset, moved_ms)
+
+
 def with_lags(commits: Sequence[Commit], points: Sequence[Point]) -> list[Commit]:
-    """The commits, each with the lag at its time, if the curve gives it."""
-    told = []
-    for offset, time_ms, _ in commits:
-        end = end_offset_at(time_ms, points)
-        told.append(Commit(offset, time_ms, None if end is None else max(0, round(end) - offset)))
-    return told
+    """The commits, each with the lag at its time, if that is known."""
+    lags = _Lags(commits, points)
+    return [Commit(offset, at_ms, lags.at(at_ms, number)) for number, (offset, at_ms, _) in enumerate(commits)]
 
 
 def history(commits: Sequence[Commit], points: Sequence[Point], step_ms: int) -> Iterator[tuple[int, int, int]]:
     """(time, committed offset, lag) every `step_ms`, or less often if that were too many; from the first commit to the
-    end of the curve.
+    end of the curve, at moments at which the lag is known.
     """
     if not commits or not points:
         return
@@ -143,10 +175,11 @@ def history(commits: Sequence[Commit], points: Sequence[Point], step_ms: int) ->
     last_ms = points[-1].time_ms
     step_ms = max(step_ms, -(-(last_ms - first_ms) // MAX_STEPS))
     times = list(accumulate((commit.time_ms for commit in commits), max))  # if the clock went back, the later time
+    lags = _Lags(commits, points)
     at_ms = -(-first_ms // step_ms) * step_ms
     while at_ms <= last_ms:
-        committed = commits[bisect_right(times, at_ms) - 1].offset
-        end = end_offset_at(at_ms, points)
-        if end is not None:
-            yield at_ms, committed, max(0, round(end) - committed)
+        number = bisect_right(times, at_ms) - 1
+        lag = lags.at(at_ms, number)
+        if lag is not None:
+            yield at_ms, commits[number].offset, lag
         at_ms += step_ms

@@ -97,7 +97,12 @@ HISTORY_COLUMNS = (
     *WHERE,
     Column("at_ms", "bigint", "a moment: every minute, or less often if that would exceed 500 rows"),
     Column("committed_offset", "bigint", "at that moment"),
-    Column("lag", "bigint", "at that moment, with the end offset interpolated"),
+    Column(
+        "lag",
+        "bigint",
+        "at that moment, with the end offset interpolated; moments at which the group's offset was of a topic that has "
+        "been deleted and created again since have no row",
+    ),
 )
 
 GROUP_COLUMNS = (

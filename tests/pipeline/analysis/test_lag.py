@@ -35,6 +35,26 @@ def test_an_offset_that_the_partition_never_reached_again_is_not_called_caught_u
     assert lag_now(COMMITS, at_once, [], at_once.sampled_ms, 60_000).lag == 0
 
 
+def test_history_does_not_call_it_caught_up_either() -> None:
+    """The topic was made anew at 300 s: of its former log the curve has nothing, and nobody knows how far behind the
+    group was. From its first commit in the new one on its lag is known.
+    """
+    points = [Point(0, 0), Point(0, 300_000), Point(40, 400_000), Point(80, 500_000)]
+    offsets = [(900, 20_000), (1_000, 80_000), (1_000, 200_000), (1_000, 350_000), (10, 410_000), (60, 480_000)]
+    commits = [Commit(offset, time_ms, None) for offset, time_ms in offsets]
+    assert list(history(commits, points, 50_000)) == [(450_000, 10, 50), (500_000, 60, 20)]
+    assert [commit.lag for commit in with_lags(commits, points)] == [None, None, None, None, 34, 12]
+
+
+def test_history_of_a_group_that_is_ahead_of_a_rare_look() -> None:
+    """All records came right after the first look: between two looks the group is beyond the straight line."""
+    points = [Point(0, 0), Point(1_000, 600_000), Point(1_000, 1_200_000)]
+    commits = [Commit(1_000, 10_000, None), Commit(1_000, 700_000, None)]
+    assert {lag for _, _, lag in history(commits, points, 100_000)} == {0}
+    ahead = [Commit(1_040, 1_190_000, None)]  # of clocks, or since the last look
+    assert [commit.lag for commit in with_lags(ahead, points)] == [0]
+
+
 def test_history_where_the_coordinators_clock_went_back() -> None:
     """Another broker took the group over at 60 s, and its clock is half a minute behind: its commits are later ones."""
     told = [(500, 20_000), (900, 60_000), (1_000, 30_000), (1_100, 50_000), (1_500, 90_000)]
