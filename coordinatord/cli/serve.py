@@ -76,7 +76,8 @@ def run(settings: Settings, ready: ReadyFile) -> int:
         gc.enable()
 
 
-def _stop_early(_number: int, _frame: Any) -> None:
+def _stop_early(number: int, _frame: Any) -> None:
+    signal.signal(number, signal.SIG_IGN)  # one is enough
     raise StoppedEarly
 
 

@@ -15,6 +15,8 @@ from coordinatord.observe.logs import gather
 if TYPE_CHECKING:
     from coordinatord.daemon.worker import Part
 
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
 
 async def _serve(settings: Settings, on_listening: Callable[[Daemon], None], part: Part | None) -> int:
     loop = asyncio.get_running_loop()
@@ -31,7 +33,7 @@ async def _run(
 ) -> int:
     daemon = Daemon(settings, loop, part=part)  # may wait for another node's lease, and says so
     gather(loop.call_soon)
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in STOP_SIGNALS:
         loop.add_signal_handler(number, daemon.request_stop, signal.Signals(number).name)
     if part is not None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())  # the supervisor blocked them
@@ -41,9 +43,11 @@ async def _run(
         await daemon.wait()
     finally:
         code = await daemon.stop()
-        if part is not None:
-            # A second signal must not kill it: its supervisor and a signal to the whole process group both stop it.
-            signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
+        for number in STOP_SIGNALS:
+            loop.remove_signal_handler(number)
+            # Another one must not kill what has stopped in order: a worker's supervisor and a signal to its process
+            # group both stop it, and a user may press Ctrl-C again.
+            signal.signal(number, signal.SIG_IGN)
     return code
 
 

@@ -166,6 +166,8 @@ class Supervisor:
             return self._end()
         finally:
             self._close()
+            for number in (signal.SIGTERM, signal.SIGINT):  # another one must not change the exit status
+                signal.signal(number, signal.SIG_IGN)
 
     def _turn(self) -> None:
         now_s = time.monotonic()

@@ -140,6 +140,23 @@ main()
     assert json.loads(line)["event"] == "stopped before it served"
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_more_signals_do_not_change_how_it_ends(start: Start, workers: int) -> None:
+    """A script that sends one to the process and one to its group, or a user who presses Ctrl-C again."""
+    process = start("--listen", "127.0.0.1:0", "--set", f"workers={workers}")
+    listening(process)
+    deadline, sent = time.monotonic() + PATIENCE_S, 0
+    while process.poll() is None:
+        assert time.monotonic() < deadline
+        process.send_signal((signal.SIGTERM, signal.SIGINT)[sent % 2])
+        sent += 1
+        time.sleep(0.001)
+    assert sent > 1
+    assert process.returncode == 0
+    assert process.stderr is not None
+    assert json.loads(process.stderr.readlines()[-1])["event"] == "stopped"
+
+
 def test_two_daemons_do_not_share_a_directory(start: Start, tmp_path: Path) -> None:
     first = start("--listen", "127.0.0.1:0")
     listening(first)
