@@ -23,10 +23,15 @@ What users of Burrow complain about, and what these rules do about it:
 | falling   | over the window the lag has grown: it reads more slowly than producers write              |
 | catching  | there is a lag, and it shrinks                                                            |
 | behind    | there is a lag that neither grows nor shrinks                                             |
+
+The lag of a healthy group swings: two moments of a window tell nothing. It has grown if the commits of the window's
+second half have more unread than those of the first: in nine of ten pairs of one and the other (the statistic of Mann
+and Whitney), and in their medians by more than `tolerance`.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -41,6 +46,9 @@ UNKNOWN, OK, ENDED, STOPPED, STUCK, REWOUND, FALLING, CATCHING, BEHIND = (
 ALARMING = frozenset({STOPPED, STUCK, REWOUND, FALLING})
 """Statuses that need attention."""
 
+FEW, FEW_TOLERANCE = 3, 0.5
+"""Fewer commits than this in half a window agree by chance: then a lag has grown only if it has doubled."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -53,6 +61,8 @@ class Rules:
     """How many times its rhythm, the longest usual gap between its commits, a group may be silent."""
     tolerance: float = 0.05
     """A lag that changes by a smaller share neither grows nor shrinks."""
+    sure: float = 0.9
+    """The share of pairs of an earlier and a later commit that have to agree that it grows, or shrinks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +139,42 @@ def _course(marks: Sequence[Commit], lag: int, now_ms: int, rules: Rules) -> Sta
     known = [commit for commit in marks if commit.lag is not None]
     gaps = [after.time_ms - before.time_ms for before, after in pairwise(marks)]
     quiet_ms = now_ms - marks[-1].time_ms
-    if known and gaps and quiet_ms > max(rules.window_ms / 4, rules.rhythm_factor * max(gaps)):
-        known.append(Commit(marks[-1].offset, now_ms, lag))
-    if len(known) < 2:
+    if gaps and quiet_ms > max(rules.window_ms / 4, rules.rhythm_factor * max(gaps)):
+        early, late = known, [Commit(marks[-1].offset, now_ms, lag)]
+    else:
+        half = len(known) // 2
+        early, late = known[:half], known[len(known) - half :]
+    if not early:
         return Status(BEHIND, f"{lag} unread")
-    first, last = known[0].lag or 0, known[-1].lag or 0
-    moments = f"{first} at its commit {_s(now_ms - known[0].time_ms)} ago"
-    if known[-1].time_ms != now_ms:
-        moments += f", {last} at that {_s(now_ms - known[-1].time_ms)} ago"
-    if abs(last - first) <= rules.tolerance * max(last, first, rules.min_lag):
-        return Status(BEHIND, f"{lag} unread, about as many as before: {moments}")
-    return Status(CATCHING if last < first else FALLING, f"{lag} unread: {moments}")
+    before, after = _lags(early), _lags(late)
+    usual, present = _median(before), _median(after)
+    tolerance = rules.tolerance if len(early) >= FEW else FEW_TOLERANCE
+    has_changed = abs(present - usual) > tolerance * max(present, usual, rules.min_lag)
+    moments = (
+        f"{_told(early, usual, now_ms)}{'' if late[-1].time_ms == now_ms else f', {_told(late, present, now_ms)}'}"
+    )
+    if has_changed and _share_above(before, after) >= rules.sure:
+        return Status(FALLING, f"{lag} unread: {moments}")
+    if has_changed and _share_above(after, before) >= rules.sure:
+        return Status(CATCHING, f"{lag} unread: {moments}")
+    return Status(BEHIND, f"{lag} unread, which neither grows nor shrinks: {moments}")
+
+
+def _lags(commits: Sequence[Commit]) -> list[int]:
+    return sorted(commit.lag or 0 for commit in commits)
+
+
+def _median(ordered: Sequence[int]) -> int:
+    return ordered[(len(ordered) - 1) // 2]
+
+
+def _share_above(low: Sequence[int], high: Sequence[int]) -> float:
+    """Of all pairs of one from `low` and one from `high`, both in order, how many have the greater one from `high`."""
+    return sum(len(high) - bisect_right(high, each) for each in low) / (len(low) * len(high))
+
+
+def _told(commits: Sequence[Commit], lag: int, now_ms: int) -> str:
+    first, last = _s(now_ms - commits[0].time_ms), _s(now_ms - commits[-1].time_ms)
+    if len(commits) == 1:
+        return f"{lag} at its commit {first} ago"
+    return f"a median of {lag} at its {len(commits)} commits {first} to {last} ago"

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
 import pytest
 
 from coordinatord.pipeline.analysis.burrow import Commit
@@ -86,7 +90,33 @@ def test_a_row(name: str) -> None:
 def test_figures_of_two_moments_are_told_with_their_moments() -> None:
     growing = [(ago_s, 1_000 - ago_s, 200 - ago_s) for ago_s in range(70, 0, -5)]
     found = told(commits(*growing), 999, Members(True))
-    assert found.why == "999 unread: 135 at its commit 65 s ago, 195 at that 5 s ago"
+    before = "a median of 145 at its 6 commits 65 s to 40 s ago"
+    assert found.why == f"999 unread: {before}, a median of 180 at its 6 commits 30 s to 5 s ago"
+    few = told(commits((40, 100, 20), (10, 200, 90)), 95, Members(True))
+    assert (few.status, few.why) == ("falling", "95 unread: 20 at its commit 40 s ago, 90 at its commit 10 s ago")
+    silent = told(commits((58, 90, 40), (50, 100, 20), (40, 200, 30)), 95, Members(True))
+    assert (silent.status, silent.why) == ("falling", "95 unread: a median of 30 at its 3 commits 58 s to 40 s ago")
+
+
+@pytest.mark.parametrize("every_s", [1, 5, 30, 60])
+def test_the_lag_of_a_healthy_group_swings(every_s: int) -> None:
+    """Whatever it happens to be at the first commit of a window and at the last: looked at 200 times."""
+    random = Random(every_s)
+    rules = Rules()
+
+    def looked(lag_at: Callable[[float], float]) -> Counter[str]:
+        """`lag_at` is called with 0 at the begin of the window, to 1 at its end."""
+        statuses: Counter[str] = Counter()
+        for _ in range(200):
+            ago = range(600, 0, -every_s)
+            each = [(ago_s, 10_000 - ago_s, round(lag_at(1 - ago_s / 600) + random.uniform(-25, 25))) for ago_s in ago]
+            statuses[told(commits(*each), each[-1][2], Members(True), rules).status] += 1
+        return statuses
+
+    assert looked(lambda _at: 30)["behind"] >= 190
+    assert looked(lambda _at: 1_000)["behind"] == 200
+    assert looked(lambda at: 100 + 200 * at)["falling"] >= 190
+    assert looked(lambda at: 1_000 - 200 * at)["catching"] >= 190
 
 
 def test_a_simple_consumer_needs_no_members() -> None:

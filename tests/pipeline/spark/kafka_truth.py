@@ -15,7 +15,7 @@ from typing import Any
 from coordinatord.pipeline.analysis.load import LOAD_RATE
 from tests.pipeline.dumped import BATCH, RECORD
 from tests.pipeline.spark.kafka_story import MODERN_SESSION_MS, Group, Life, Made, Place, Span, Story, Written
-from tests.pipeline.truth.model import WEEK_MS, WINDOW_MS, about, some_text
+from tests.pipeline.truth.model import WEEK_MS, WINDOW_MS, about, course, some_text
 
 Row = dict[str, Any]
 Key = tuple[str, str, int]
@@ -224,14 +224,12 @@ class Truth:
             if each.effective.low_ms >= self.first_ms:
                 share = (each.effective.low_ms - self.first_ms) / (self.now_ms - self.first_ms)
                 lags.append(before + share * (end - before) - (each.offset or 0))
-        if len(inside) > 1:
-            lags.append(lag)
-        if len(lags) < 2 or abs(lags[-1] - lags[0]) <= 0.05 * max(lags[-1], lags[0], 1):
-            return "behind"
-        return "catching" if lags[-1] < lags[0] else "falling"
+        return course(lags, [lag]) if lags and len(inside) > 1 else "behind"
 
     def lag_history(self) -> dict[tuple[str, str, int, int], Row]:
-        """But for minutes in which a first commit may have been before the minute, or behind it."""
+        """But for minutes in which a first commit may have been before the minute, or behind it. A group that is beyond
+        the end, minutes after it has committed, has no row.
+        """
         found = {}
         for key, commits in self.standing_writes().items():
             before, end = self.ends(key[1:])
@@ -241,6 +239,8 @@ class Truth:
                 maybe = {each.offset for each in commits if each.effective(at_ms)} | set(sure)
                 share = (at_ms - self.first_ms) / (self.now_ms - self.first_ms)
                 there = round(before + share * (end - before))
+                if any((offset or 0) > end for offset in maybe):
+                    continue
                 found[(*key, at_ms)] = {
                     "group_id": key[0], "topic": key[1], "partition": key[2], "at_ms": at_ms,
                     "committed_offset": lambda value, maybe=maybe: value in maybe,

@@ -27,6 +27,19 @@ def some_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
 
 
+def course(earlier: list[float], later: list[float]) -> str:
+    """Of lags at two times, one list at least: they have changed if nine of ten pairs say so, and the medians."""
+    median = [sorted(each)[(len(each) - 1) // 2] for each in (earlier, later)]
+    least = 0.05 if len(earlier) > 2 else 0.5
+    if abs(median[1] - median[0]) > least * max(*median, 1):
+        pairs = [(a, b) for a in earlier for b in later]
+        if sum(b > a for a, b in pairs) >= 0.9 * len(pairs):
+            return "falling"
+        if sum(b < a for a, b in pairs) >= 0.9 * len(pairs):
+            return "catching"
+    return "behind"
+
+
 @dataclass(frozen=True, slots=True)
 class Commit:
     """One that took effect."""
@@ -261,12 +274,10 @@ class Model:
             known = [each for each in (self.lag_at(topic, commit) for commit in rest) if each is not None]
             longest_ms = max((b.ms - a.ms for a, b in pairwise(rest)), default=None)
             silent_ms = self.now_ms - commits[-1].ms
-            if known and longest_ms is not None and silent_ms > max(WINDOW_MS / 4, 3 * longest_ms):
-                known.append(lag)
-            if len(known) < 2 or abs(known[-1] - known[0]) <= 0.05 * max(known[-1], known[0], 1):
-                found.add("behind")
-            else:
-                found.add("catching" if known[-1] < known[0] else "falling")
+            halves = known[: len(known) // 2], known[-(len(known) // 2) :]
+            if longest_ms is not None and silent_ms > max(WINDOW_MS / 4, 3 * longest_ms):
+                halves = known, [lag]
+            found.add(course(*halves) if halves[0] else "behind")
         return found
 
     def _burrow(self, topic: Topic, commits: list[Commit], lag: int) -> str:
