@@ -150,14 +150,14 @@ def _course(marks: Sequence[Commit], lag: int, now_ms: int, rules: Rules) -> Sta
     usual, present = _median(before), _median(after)
     tolerance = rules.tolerance if len(early) >= FEW else FEW_TOLERANCE
     has_changed = abs(present - usual) > tolerance * max(present, usual, rules.min_lag)
-    moments = (
-        f"{_told(early, usual, now_ms)}{'' if late[-1].time_ms == now_ms else f', {_told(late, present, now_ms)}'}"
-    )
+    moments = _when(early, usual, now_ms)
+    if late[-1].time_ms != now_ms:
+        moments += f", {_when(late, present, now_ms, is_second=True)}"
     if has_changed and _share_above(before, after) >= rules.sure:
         return Status(FALLING, f"{lag} unread: {moments}")
     if has_changed and _share_above(after, before) >= rules.sure:
         return Status(CATCHING, f"{lag} unread: {moments}")
-    return Status(BEHIND, f"{lag} unread, which neither grows nor shrinks: {moments}")
+    return Status(BEHIND, f"{lag} unread, neither growing nor shrinking: {moments}")
 
 
 def _lags(commits: Sequence[Commit]) -> list[int]:
@@ -173,8 +173,9 @@ def _share_above(low: Sequence[int], high: Sequence[int]) -> float:
     return sum(len(high) - bisect_right(high, each) for each in low) / (len(low) * len(high))
 
 
-def _told(commits: Sequence[Commit], lag: int, now_ms: int) -> str:
-    first, last = _s(now_ms - commits[0].time_ms), _s(now_ms - commits[-1].time_ms)
+def _when(commits: Sequence[Commit], lag: int, now_ms: int, *, is_second: bool = False) -> str:
+    """The median of some commits, and when they were."""
+    first_s, last_s = ((now_ms - each.time_ms) // 1000 for each in (commits[0], commits[-1]))
     if len(commits) == 1:
-        return f"{lag} at its commit {first} ago"
-    return f"a median of {lag} at its {len(commits)} commits {first} to {last} ago"
+        return f"{lag} at {'that' if is_second else 'its commit'} {first_s} s ago"
+    return f"{lag} {'at those' if is_second else '(median) at its commits'} {first_s} to {last_s} s ago"

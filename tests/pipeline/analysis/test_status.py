@@ -90,12 +90,11 @@ def test_a_row(name: str) -> None:
 def test_figures_of_two_moments_are_told_with_their_moments() -> None:
     growing = [(ago_s, 1_000 - ago_s, 200 - ago_s) for ago_s in range(70, 0, -5)]
     found = told(commits(*growing), 999, Members(True))
-    before = "a median of 145 at its 6 commits 65 s to 40 s ago"
-    assert found.why == f"999 unread: {before}, a median of 180 at its 6 commits 30 s to 5 s ago"
+    assert found.why == "999 unread: 145 (median) at its commits 65 to 40 s ago, 180 at those 30 to 5 s ago"
     few = told(commits((40, 100, 20), (10, 200, 90)), 95, Members(True))
-    assert (few.status, few.why) == ("falling", "95 unread: 20 at its commit 40 s ago, 90 at its commit 10 s ago")
+    assert (few.status, few.why) == ("falling", "95 unread: 20 at its commit 40 s ago, 90 at that 10 s ago")
     silent = told(commits((58, 90, 40), (50, 100, 20), (40, 200, 30)), 95, Members(True))
-    assert (silent.status, silent.why) == ("falling", "95 unread: a median of 30 at its 3 commits 58 s to 40 s ago")
+    assert (silent.status, silent.why) == ("falling", "95 unread: 30 (median) at its commits 58 to 40 s ago")
 
 
 @pytest.mark.parametrize("every_s", [1, 5, 30, 60])
