@@ -12,19 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests import again
-from tests.daemon import running
 from tests.simulation.accounts import Seen, simulated
-from tests.simulation.reality import Lived, java, kafka_python, live
-from tests.simulation.stories import CONSUMER_STORIES, STORIES, story
+from tests.simulation.reality import Lived, kafka_python, live
+from tests.simulation.stories import STORIES, story
 from tests.simulation.validate import broker, differences, is_close
-
-CONSUMER_SETTINGS = {
-    "group.consumer.session.timeout.ms": "6000",
-    "group.consumer.min.session.timeout.ms": "6000",
-    "group.consumer.heartbeat.interval.ms": "150",
-    "group.consumer.min.heartbeat.interval.ms": "100",
-    "group.consumer.assignment.interval.ms": "0",
-}
 
 AT_ONCE = 2
 """So many stories are lived side by side when something has differed with all of them side by side."""
@@ -63,25 +54,6 @@ def test_what_is_predicted_is_what_is_seen(which: str, tmp_path: Path, record_pr
                 failures[name] += bool(differences(predicted[name], one))
     again.tell(record_property, f"stories beside {which}", len(ALL), failures)
     assert not again.verdict(len(ALL), failures), {name: found[name] for name in failures}
-
-
-@pytest.mark.alone
-@pytest.mark.reference
-@pytest.mark.timeout(300)
-def test_what_is_predicted_of_the_consumer_protocol_is_what_is_seen(tmp_path: Path) -> None:
-    """With Java's consumers and this coordinator; half a minute, and once more for what differs."""
-    found: dict[str, list[str]] = {}
-    lives: list[Lived] = [(name, scenario, java) for name, scenario in CONSUMER_STORIES.items()]
-    with running(tmp_path, CONSUMER_SETTINGS) as daemon:
-        for copy in range(2):
-            seen = live([(f"{name} {copy}", *rest) for name, *rest in lives], daemon.bootstrap)
-            found = {
-                name: differences(simulated(scenario), seen[f"{name} {copy}"]) for name, scenario, _command in lives
-            }
-            lives = [each for each in lives if found[each[0]]]
-            if not lives:
-                return
-    assert found == {}
 
 
 def test_a_difference_is_found() -> None:
