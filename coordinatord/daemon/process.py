@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from coordinatord.config import Settings
@@ -33,8 +34,13 @@ async def _run(
 ) -> int:
     daemon = Daemon(settings, loop, part=part)  # may wait for another node's lease, and says so
     gather(loop.call_soon)
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(daemon.request_stop, signal.Signals(number).name)
+
     for number in STOP_SIGNALS:
-        loop.add_signal_handler(number, daemon.request_stop, signal.Signals(number).name)
+        # Not the loop's own handlers: to remove those brings back the default action, death, if only for a moment.
+        signal.signal(number, stop)
     if part is not None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())  # the supervisor blocked them
     try:
@@ -44,7 +50,6 @@ async def _run(
     finally:
         code = await daemon.stop()
         for number in STOP_SIGNALS:
-            loop.remove_signal_handler(number)
             # Another one must not kill what has stopped in order: a worker's supervisor and a signal to its process
             # group both stop it, and a user may press Ctrl-C again.
             signal.signal(number, signal.SIG_IGN)
