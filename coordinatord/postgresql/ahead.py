@@ -60,7 +60,8 @@ class Ahead:
         """Stop, and discard a copy whose indexes were not finished. Raises Unusable if the disk does not answer."""
         self._stopped.set()
         thread, self._thread = self._thread, None
-        if thread is not None:
+        # A signal may have come while it was being started: one that only begins now finds that it has to stop.
+        if thread is not None and thread.is_alive():
             self._link.cut()
             thread.join(END_S)
             if thread.is_alive():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -184,3 +185,25 @@ def test_a_copy_whose_indexes_were_not_finished_is_discarded(database: str, tmp_
     assert path.exists()
     ahead.close()
     assert not path.exists()
+
+
+def test_it_closes_when_a_signal_came_while_its_thread_was_being_started(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A handler that raises interrupts the wait for the thread, which begins after that, or not at all."""
+
+    def interrupted(_thread: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    ahead = Ahead(database, tmp_path / "copy", 0, no_catalogue)
+    with monkeypatch.context() as starting:
+        starting.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            ahead.begin("cluster")
+    thread = ahead._thread
+    assert thread is not None
+    ahead.close()
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert not (tmp_path / "copy").exists()
