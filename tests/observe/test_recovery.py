@@ -9,7 +9,8 @@ from coordinatord.log.partition_log import LogConfig
 from coordinatord.observe.logger import captured
 from coordinatord.observe.recovery import SAY_EVERY_S, telling_how_far
 
-MOST = 20
+MOST = 21
+"""When the last one is open, a line would be due, and there is nothing to wait for any more."""
 
 
 def test_a_slow_opening_tells_now_and_then_how_far_it_is(tmp_path: Path) -> None:

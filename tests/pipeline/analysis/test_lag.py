@@ -46,6 +46,14 @@ def test_history_does_not_call_it_caught_up_either() -> None:
     assert [commit.lag for commit in with_lags(commits, points)] == [None, None, None, None, 34, 12]
 
 
+def test_history_of_one_that_reads_nothing_and_commits_the_former_offset_again_and_again() -> None:
+    """Looks and commits are closer together than clocks may differ."""
+    points = [Point(0, 0), *(Point((at_ms - 100_000) // 20_000, at_ms) for at_ms in range(100_000, 500_001, 20_000))]
+    commits = [Commit(1_000, at_ms, None) for at_ms in range(90_000, 500_001, 20_000)]
+    assert list(history(commits, points, 20_000)) == []
+    assert {commit.lag for commit in with_lags(commits, points)} == {None}
+
+
 def test_history_of_a_group_that_is_ahead_of_a_rare_look() -> None:
     """All records came right after the first look: between two looks the group is beyond the straight line."""
     points = [Point(0, 0), Point(1_000, 600_000), Point(1_000, 1_200_000)]

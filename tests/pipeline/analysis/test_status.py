@@ -93,6 +93,8 @@ def test_figures_of_two_moments_are_told_with_their_moments() -> None:
     assert found.why == "999 unread: 145 (median) at its commits 65 to 40 s ago, 180 at those 30 to 5 s ago"
     few = told(commits((40, 100, 20), (10, 200, 90)), 95, Members(True))
     assert (few.status, few.why) == ("falling", "95 unread: 20 at its commit 40 s ago, 90 at that 10 s ago")
+    more = told(commits((40, 100, 20), (10, 200, 35)), 35, Members(True))
+    assert (more.status, more.why.partition(":")[0]) == ("behind", "35 unread, neither growing nor shrinking")
     silent = told(commits((58, 90, 40), (50, 100, 20), (40, 200, 30)), 95, Members(True))
     assert (silent.status, silent.why) == ("falling", "95 unread: 30 (median) at its commits 58 to 40 s ago")
 
