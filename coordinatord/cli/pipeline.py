@@ -7,6 +7,7 @@ import shlex
 import signal
 import tempfile
 import time
+import traceback
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -72,6 +73,7 @@ def run(**given: Any) -> None:
     try:
         from coordinatord.pipeline.run.before import check_run
         from coordinatord.pipeline.run.delta import delta_settings
+        from coordinatord.pipeline.run.ingest import SPARKS, cause_of
         from coordinatord.pipeline.run.publish import Place, Published
         from coordinatord.pipeline.run.update import run as run_pipeline
         from coordinatord.pipeline.source.frames import start_spark
@@ -108,6 +110,15 @@ def run(**given: Any) -> None:
             return
     except SourceError as error:
         fail(sentence(error), status=BAD_SETTINGS)
+    except SPARKS as error:
+        with (job.out / SPARK_LOG).open("a") as log:
+            traceback.print_exc(file=log)
+        fail(f"Spark failed: {sentence(cause_of(error))} {job.out / SPARK_LOG} says more.")
+    _tell(summary, job, given)
+
+
+def _tell(summary: Any, job: Any, given: dict[str, Any]) -> None:
+    """What a run has done, and which groups need somebody."""
     count = len(summary.rows)
     click.echo(
         f"{sum(summary.new.values()):,} new records in {summary.seconds:.1f} s; "

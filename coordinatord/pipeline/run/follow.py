@@ -2,7 +2,7 @@
 
 There are two queries. One stores what is new and makes the tables, batch by batch, as `run` does; the other judges the
 looks (events.py). Both continue from their checkpoints, so a follower may be stopped or killed at any moment, and may
-alternate with `pipeline run`; and a query that Spark has ended because Python started too slowly is begun again.
+alternate with `pipeline run`; and a query that Spark has ended is begun again, as long as that gets any further.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from coordinatord.pipeline.analysis.changes import Thresholds
 from coordinatord.pipeline.run import events
 from coordinatord.pipeline.run.alone import alone
-from coordinatord.pipeline.run.ingest import ATTEMPTS, IS_SLOW, Job, begun, keep, source_error_of, stream
+from coordinatord.pipeline.run.ingest import Job, begun, cause_of, keep, source_error_of, stream
 from coordinatord.pipeline.run.progress import Progress
 from coordinatord.pipeline.run.update import Summary, check_state, read_table, refresh
 from coordinatord.pipeline.tables.inputs import BUCKETS
@@ -28,6 +28,10 @@ from coordinatord.pipeline.tables.inputs import BUCKETS
 POLL_S = 0.2
 STOP_PATIENCE_S = 120
 """How long to wait, when stopping, for the batch in progress."""
+PAUSES_S = (1, 2, 4, 8, 16, 30, 30)
+"""How long to wait before a query that Spark has ended is begun again, after each of its ends in a row. A machine that
+is busy for a minute or two, on which Python starts too slowly or Spark's own time limits pass, ends no follower.
+"""
 
 
 @dataclass(slots=True)
@@ -37,6 +41,15 @@ class Followed:
     batches: int = 0
     records: int = 0
     events: int = 0
+
+
+@dataclass(slots=True)
+class _Query:
+    """One of the two. `fails` counts its ends in a row, with nothing done in between."""
+
+    begin: Callable[[], StreamingQuery]
+    running: StreamingQuery
+    fails: int = 0
 
 
 @dataclass(slots=True)
@@ -52,11 +65,9 @@ class Follower:
     stop: threading.Event = field(default_factory=threading.Event)
     done: Followed = field(default_factory=Followed)
     _busy: threading.Lock = field(default_factory=threading.Lock)
-    _slow: int = 0
-    """How often in a row a query has ended because Python started too slowly."""
 
     def run(self) -> Followed:
-        """Run until `stop` is set. Raises SourceError."""
+        """Run until `stop` is set. Raises SourceError, and what Spark ends a query with again and again."""
         self.job.out.mkdir(parents=True, exist_ok=True)
         with alone(self.job.out):
             check_state(self.job)
@@ -65,17 +76,15 @@ class Follower:
     def _run(self) -> Followed:
         if self.job.tables:
             self.job = replace(self.job, tables=tuple(dict.fromkeys((*self.job.tables, *events.REQUIRED_TABLES))))
-        begins = (self._make, self._judge)
-        queries: list[StreamingQuery] = []
+        queries: list[_Query] = []
         try:
-            for begin in reversed(begins):
-                queries.insert(0, begun(begin))
+            for begin in (self._judge, self._make):
+                queries.append(_Query(begin, begun(begin)))
             while not self.stop.wait(POLL_S):
-                for at, begin in enumerate(begins):
-                    if self._has_ended(queries[at]):
-                        queries[at] = begun(begin)
+                for query in queries:
+                    self._go_on(query)
         finally:
-            self._end(*queries)
+            self._end(*reversed(queries))
         return self.done
 
     def _judge(self) -> StreamingQuery:
@@ -89,26 +98,31 @@ class Follower:
     def _every(self) -> dict[str, Any]:
         return {"processingTime": f"{self.interval_ms} milliseconds"}
 
-    def _has_ended(self, query: StreamingQuery) -> bool:
-        """Whether the query has to be begun again. Raises what it has ended with, unless this machine is only slow."""
-        if query.isActive or self.stop.is_set():
-            return False
-        error = query.exception()
+    def _go_on(self, query: _Query) -> None:
+        """Begin it again if Spark has ended it."""
+        if query.running.isActive or self.stop.is_set():
+            return
+        error = query.running.exception()
         if not isinstance(error, StreamingQueryException):
-            return False
-        self._slow += 1
-        if IS_SLOW in str(error) and self._slow < ATTEMPTS:
-            self.say("Python took too long to start for Spark, which ended a query: it goes on where it was")
-            return True
-        raise source_error_of(error) or error
+            return
+        if query.running.lastProgress is not None:
+            query.fails = 0
+        query.fails += 1
+        if (of_source := source_error_of(error)) is not None:
+            raise of_source
+        if query.fails > len(PAUSES_S):
+            raise error
+        self.say(f"Spark has ended a query, which goes on where it was ({cause_of(error)})")
+        if not self.stop.wait(PAUSES_S[query.fails - 1]):
+            query.running = begun(query.begin)
 
-    def _end(self, *queries: StreamingQuery) -> None:
+    def _end(self, *queries: _Query) -> None:
         """Stop the queries, between two batches if that is soon possible."""
         self.stop.set()
         has_it = self._busy.acquire(timeout=STOP_PATIENCE_S)
         try:
             for query in queries:
-                query.stop()
+                query.running.stop()
         finally:
             if has_it:
                 self._busy.release()
@@ -128,7 +142,6 @@ class Follower:
                 self.spark, self.job.out, batch, now_ms, self.thresholds,
                 lambda name: read_table(self.spark, self.job.out, name, self.job.format),
             )  # fmt: skip
-            self._slow = 0
             new = sum(summary.new.values())
             self.done.batches += 1
             self.done.records += new

@@ -18,8 +18,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from py4j.protocol import Py4JError
 from pyarrow import parquet
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -42,6 +43,9 @@ coarser with age, and never has more than twice as many."""
 IS_SLOW = "Python worker failed to connect back"
 """What a query ends with if this machine takes more than ten seconds to start Python: Spark waits no longer, and no
 setting changes that. Another one goes on where it ended."""
+SPARKS = (PySparkException, Py4JError)
+"""What Spark raises."""
+CAUSE_LENGTH = 300
 ATTEMPTS = 3
 """How often a query is begun until one gets any further."""
 
@@ -205,3 +209,12 @@ def source_error_of(error: StreamingQueryException) -> SourceError | None:
     """
     sentence = re.search(r"\b(?:SourceError|DataLoss|SegmentReplaced): (.+)", str(error))
     return None if sentence is None else SourceError(sentence[1])
+
+
+def cause_of(error: Exception) -> str:
+    """What Spark raised, in one line: the last one of a worker's traceback, or what Java says before its stack."""
+    said = str(error).partition("\n=== Streaming Query ===")[0]
+    of_python = re.findall(r"^[\w.]+: .+", said, re.MULTILINE) if "Traceback (most recent call last)" in said else []
+    said = of_python[-1] if of_python else re.split(r"\n\s+at ", said)[0]
+    said = re.sub(r"^An error occurred while calling \w+\.\w+\.\s*: ", "", said)
+    return " ".join(said.split())[:CAUSE_LENGTH] or type(error).__name__

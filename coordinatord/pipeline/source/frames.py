@@ -98,7 +98,8 @@ def _output_to(log: Path | None) -> Iterator[None]:
     sys.stderr.flush()
     before = [os.dup(number) for number in (1, 2)]
     try:
-        with log.open("wb") as file:
+        log.write_bytes(b"")
+        with log.open("ab") as file:  # others may append, too
             for number in (1, 2):
                 os.dup2(file.fileno(), number)
         yield

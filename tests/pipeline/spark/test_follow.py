@@ -20,8 +20,8 @@ from pyspark.errors import StreamingQueryException
 from coordinatord.pipeline.analysis.changes import Thresholds
 from coordinatord.pipeline.run import follow as follow_module
 from coordinatord.pipeline.run.events import read_events
-from coordinatord.pipeline.run.follow import Follower
-from coordinatord.pipeline.run.ingest import ATTEMPTS, IS_SLOW, Job, keep
+from coordinatord.pipeline.run.follow import PAUSES_S, Follower
+from coordinatord.pipeline.run.ingest import IS_SLOW, Job, keep
 from coordinatord.pipeline.run.update import read_table, run
 from coordinatord.pipeline.source.frames import Source
 from tests.pipeline.source.test_end_offsets import write as write_topic
@@ -99,7 +99,7 @@ def test_a_follower_that_is_killed_and_one_that_is_stopped(spark: Any, tmp_path:
     assert "stuck recovered: stuck t-0: after " in told
     assert "stopped: " in told
     assert "the next start resumes here" in told
-    ours = re.compile(r"  .* …|following, .*|stopping .*|.{19}  (batch \d+: .* s|Python took too long .*)")
+    ours = re.compile(r"  .* …|following, .*|stopping .*|.{19}  (batch \d+: .* s|Spark has ended .*)")
     assert [line for line in said.splitlines() if not ours.fullmatch(line)] == [], "Spark's lines are in OUT/spark.log"
     assert "WARN" in (out / "spark.log").read_text()
     assert changes(out) == [("stuck", "stuck", "began"), ("stuck", "stuck", "recovered")]
@@ -116,11 +116,11 @@ def test_a_follower_that_is_killed_and_one_that_is_stopped(spark: Any, tmp_path:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("times", [ATTEMPTS - 1, ATTEMPTS])
-def test_a_query_goes_on_after_python_has_started_too_slowly(
+@pytest.mark.parametrize("times", [len(PAUSES_S), len(PAUSES_S) + 1])
+def test_a_query_goes_on_after_spark_has_ended_it(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
-    """A machine that is always too slow ends the follower."""
+    """One that is ended always ends the follower."""
     data, out = tmp_path / "data", tmp_path / "out"
     log = Log(data / "__consumer_offsets-0")
     write_topic(data / "t-0", 0, [(0, 100, now_ms())], [(now_ms(), 99)])
@@ -134,13 +134,59 @@ def test_a_query_goes_on_after_python_has_started_too_slowly(
         return keep(rows, batch, where)
 
     monkeypatch.setattr(follow_module, "keep", kept)
+    monkeypatch.setattr(follow_module, "PAUSES_S", [0] * len(PAUSES_S))
     said: list[str] = []
     job = Job(Source(str(data)), out, str(data), tables=("lag",))
     follower = Follower(spark, job, 200, Thresholds(), say=said.append, say_event=lambda _row: None)
-    if times == ATTEMPTS:
+    again = [f"Spark has ended a query, which goes on where it was (RuntimeError: {IS_SLOW}.)"] * len(PAUSES_S)
+    if times > len(PAUSES_S):
         with pytest.raises(StreamingQueryException, match=IS_SLOW):
             follower.run()
+        assert said == again
         return
     done = follower.run()
     assert (done.batches, done.records) == (1, 1)
-    assert [line.partition(" ")[0] for line in said] == ["Python"] * times + ["batch"]
+    assert said[:-1] == again
+    assert said[-1].startswith("batch 0: 1 records")
+
+
+@pytest.mark.timeout(600)
+def test_an_end_after_work_is_not_one_in_a_row(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, out = tmp_path / "data", tmp_path / "out"
+    log = Log(data / "__consumer_offsets-0")
+    write_topic(data / "t-0", 0, [(0, 100, now_ms())], [(now_ms(), 99)])
+    log.commit("group", 50, now_ms())
+    batches: list[int] = []
+
+    def kept(rows: Any, batch: int, where: Path) -> dict[str, int]:
+        batches.append(batch)
+        if len(batches) == 8:
+            follower.stop.set()
+        elif len(batches) % 2 == 0:
+            raise RuntimeError("not now")
+        return keep(rows, batch, where)
+
+    monkeypatch.setattr(follow_module, "keep", kept)
+    monkeypatch.setattr(follow_module, "PAUSES_S", [0])
+    job = Job(Source(str(data)), out, str(data), tables=("lag",))
+    follower = Follower(spark, job, 200, Thresholds(), say=lambda _text: None, say_event=lambda _row: None)
+    assert follower.run().records == 1
+    assert batches == [0, 1, 1, 2, 2, 3, 3, 4]
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("options", [[], ["--follow"]], ids=["run", "follow"])
+def test_spark_that_fails_is_told_in_a_sentence(tmp_path: Path, options: list[str]) -> None:
+    """No worker of Spark starts, since its Python is a program that only fails."""
+    data, out = tmp_path / "data", tmp_path / "out"
+    Log(data / "__consumer_offsets-0").commit("group", 50, now_ms())
+    command = [sys.executable, "-m", "coordinatord", "pipeline", "run", "--source", str(data), "--out", str(out)]
+    environment = os.environ | {"PYSPARK_PYTHON": "/bin/false"}
+    done = subprocess.run(
+        [*command, *options], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=WAIT_S
+    )
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert re.fullmatch(rf"coordinatord: Spark failed: \S+Exception: .*\. {out}/spark.log says more\.", last), done
+    assert "Traceback" not in done.stderr
+    assert "Traceback" in (out / "spark.log").read_text()
