@@ -36,10 +36,9 @@ func Start(t *testing.T) *Coordinatord {
 	if program == "" {
 		program = "coordinatord"
 	}
-	command := append(strings.Fields(program), "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+	process := exec.Command(program, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
 		"--ready-file", ready, "--data-dir", filepath.Join(directory, "data"), "--set", "test.control.enable=true",
 		"--set", "group.initial.rebalance.delay.ms=0", "--set", "log.flush=never")
-	process := exec.Command(command[0], command[1:]...)
 	if err := process.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
@@ -41,8 +40,8 @@ public final class Coordinatord implements BeforeEachCallback, AfterEachCallback
         directory = Files.createTempDirectory("coordinatord");
         Path ready = directory.resolve("ready.json");
         String program = System.getenv().getOrDefault("COORDINATORD", "coordinatord");
-        List<String> command = new ArrayList<>(Arrays.asList(program.split(" ")));
-        command.addAll(List.of("serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"));
+        List<String> command = new ArrayList<>(List.of(program, "serve"));
+        command.addAll(List.of("--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"));
         command.addAll(List.of("--ready-file", ready.toString(), "--data-dir", directory.resolve("data").toString()));
         command.addAll(List.of("--set", "test.control.enable=true", "--set", "group.initial.rebalance.delay.ms=0"));
         command.addAll(List.of("--set", "log.flush=never"));

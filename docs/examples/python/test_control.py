@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shlex
 import subprocess
 import time
 import urllib.request
@@ -23,7 +22,7 @@ class Coordinatord:
 
     def __init__(self, directory: Path) -> None:
         ready = directory / "ready.json"
-        command = [*shlex.split(os.environ.get("COORDINATORD", "coordinatord")), "serve"]
+        command = [os.environ.get("COORDINATORD", "coordinatord"), "serve"]
         command += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--ready-file", str(ready)]
         command += ["--data-dir", str(directory / "data"), "--set", "test.control.enable=true"]
         command += ["--set", "group.initial.rebalance.delay.ms=0", "--set", "log.flush=never"]
