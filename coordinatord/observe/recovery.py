@@ -27,6 +27,22 @@ def telling_how_far(clock_s: Callable[[], float] = time.monotonic) -> Callable[[
     return opened
 
 
+def telling_how_much(clock_s: Callable[[], float] = time.monotonic) -> Callable[[int], None]:
+    """As `telling_how_far`, to be called with the bytes that a start has copied from a database: how many there are
+    nobody knows before they have come.
+    """
+    log = get_logger("coordinatord.daemon")
+    told_s = clock_s()
+
+    def copied(size: int) -> None:
+        nonlocal told_s
+        if clock_s() - told_s >= SAY_EVERY_S:
+            told_s = clock_s()
+            log.info("copying the log from the database before listening", bytes=size)
+
+    return copied
+
+
 def tell_of_recovery(recovered: Sequence[PartitionRecovery]) -> int:
     """Log one line, and one for each truncated tail; returns the truncated bytes."""
     log = get_logger("coordinatord.daemon")

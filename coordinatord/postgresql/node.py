@@ -23,6 +23,7 @@ from coordinatord.log.ownership import Foreign, ReadCatalogued
 from coordinatord.metadata.log import Published, Read
 from coordinatord.net.door import Serving
 from coordinatord.observe.logger import get_logger
+from coordinatord.observe.recovery import telling_how_far, telling_how_much
 from coordinatord.postgresql import database, front, registry, schema, working_copy
 from coordinatord.postgresql.ahead import Ahead
 from coordinatord.postgresql.contract import Away, Unusable
@@ -85,14 +86,10 @@ class PostgresStorage:
             working_copy.discard(path)
             self.lease, cluster_id = lead(settings, self.registration, offer, ahead)
             self.lease.begin(self._lost)
-            began_s = time.monotonic()
             ahead.close()
             seats = settings.storage_leaders
             self.store = PostgresStore(settings.storage, self.lease.term, self.lease.seat, is_alone=seats == 1)
-            size = working_copy.make(
-                self.store, path, cluster_id=cluster_id, node_id=settings.node_id, disk=UnflushedDisk()
-            )
-            log.info("working copy made", bytes=size, seconds=round(time.monotonic() - began_s, 3))
+            self._copy(path, cluster_id, settings.node_id)
             self._held = [held.key for held in self.store.partitions()]
             disk = CopyDisk(self.store, str(path))
             self.data = DataDirectory.open(
@@ -101,6 +98,7 @@ class PostgresStorage:
                 catalogued=catalogued,
                 on_foreign=on_foreign,
                 disk=disk,
+                on_opened=telling_how_far(),
             )
             if isinstance(nodes, SeatedNodes):
                 nodes.take(self.lease.seat)
@@ -118,6 +116,12 @@ class PostgresStorage:
         self.flusher = StoreFlusher(self.store, self.data, disk)
         self.gate: PatientGate | None = None
         self.requests: Requests | None = None
+
+    def _copy(self, path: Path, cluster_id: str, node_id: int) -> None:
+        began_s = time.monotonic()
+        disk, tell = UnflushedDisk(), telling_how_much()
+        size = working_copy.make(self.store, path, cluster_id=cluster_id, node_id=node_id, disk=disk, on_read=tell)
+        log.info("working copy made", bytes=size, seconds=round(time.monotonic() - began_s, 3))
 
     # For the daemon
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
@@ -63,10 +63,19 @@ def lock(directory: Path) -> Lock:
         ) from None
 
 
-def make(source: Source, path: Path, *, cluster_id: str, node_id: int, disk: Disk = DISK) -> int:
+def make(
+    source: Source,
+    path: Path,
+    *,
+    cluster_id: str,
+    node_id: int,
+    disk: Disk = DISK,
+    on_read: Callable[[int], object] = int,
+) -> int:
     """Make a data directory of what the store has; returns its bytes of records. `path` is empty or missing, or has an
     earlier copy of the same store that this process has made: what is as it should be is left as it is. Partitions of
-    deleted topics are left out if `topics.json` does not name them.
+    deleted topics are left out if `topics.json` does not name them. `on_read` is called for each batch, with the bytes
+    of all that were read.
     """
     path.mkdir(parents=True, exist_ok=True)
     files = source.files()
@@ -93,7 +102,7 @@ def make(source: Source, path: Path, *, cluster_id: str, node_id: int, disk: Dis
     ends: dict[tuple[str, int], int] = {}
     size = 0
     wanted = sorted(filter(is_wanted, source.partitions()), key=lambda held: _order(held.key))
-    for held, batches in _by_partition(wanted, source.batches()):
+    for held, batches in _by_partition(wanted, _counted(source.batches(), on_read)):
         ends[held.topic, held.key.partition] = held.end_offset
         directory = path / f"{held.topic}-{held.key.partition}"
         known = files.get(EPOCHS + directory.name, epochs.text(epochs.FIRST).encode())
@@ -114,6 +123,16 @@ def discard(path: Path) -> None:
 def _order(key: PartitionKey) -> tuple[bytes, int]:
     """As the database sorts them."""
     return key.topic_id, key.partition
+
+
+def _counted(
+    rows: Iterator[tuple[PartitionKey, int, bytes]], on_read: Callable[[int], object]
+) -> Iterator[tuple[PartitionKey, int, bytes]]:
+    size = 0
+    for row in rows:
+        size += len(row[2])
+        on_read(size)
+        yield row
 
 
 def _by_partition(

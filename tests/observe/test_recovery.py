@@ -7,7 +7,11 @@ from pathlib import Path
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.partition_log import LogConfig
 from coordinatord.observe.logger import captured
-from coordinatord.observe.recovery import SAY_EVERY_S, telling_how_far
+from coordinatord.observe.recovery import SAY_EVERY_S, telling_how_far, telling_how_much
+from coordinatord.postgresql import working_copy
+from coordinatord.postgresql.contract import Growth, PartitionKey, row_of
+from kafka_wire.records.batch import build_batch
+from tests.postgresql.model import ModelDatabase
 
 MOST = 21
 """When the last one is open, a line would be due, and there is nothing to wait for any more."""
@@ -45,3 +49,29 @@ def test_a_quick_one_says_nothing() -> None:
         for count in range(MOST):
             tell(count + 1, MOST)
     assert lines == []
+
+
+def test_a_slow_copy_of_a_database_tells_now_and_then_how_much_it_has(tmp_path: Path) -> None:
+    """Each batch takes two seconds by the clock."""
+    store, key = ModelDatabase().take(), PartitionKey(b"O" * 16, 0)
+    batches = [bytes(build_batch([(b"k", b"v" * at)], 1_000, at)) for at in range(MOST)]
+    store.append([Growth(key, "orders", 0, MOST)], [row_of(key, 0, batch) for batch in batches])
+    now_s = 0.0
+
+    def clock_s() -> float:
+        return now_s
+
+    with captured() as lines:
+        tell = telling_how_much(clock_s)
+
+        def read(size: int) -> None:
+            nonlocal now_s
+            now_s += 2
+            tell(size)
+
+        made = working_copy.make(store, tmp_path / "copy", cluster_id="cluster", node_id=0, on_read=read)
+    assert made == sum(map(len, batches))
+    assert [(line["event"], line["bytes"]) for line in lines] == [
+        ("copying the log from the database before listening", sum(map(len, batches[:count])))
+        for count in range(3, MOST + 1, 3)
+    ]
