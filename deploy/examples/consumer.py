@@ -13,7 +13,7 @@ import signal
 import threading
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, RetriableError
 
 POLL_TIMEOUT_MS = 500
 COMMIT_TIMEOUT_MS = 5000
@@ -53,7 +53,13 @@ def main() -> None:
     say("started", group_id=os.environ["GROUP_ID"])
 
     while not stop.is_set():
-        batches = consumer.poll(timeout_ms=POLL_TIMEOUT_MS)
+        try:
+            batches = consumer.poll(timeout_ms=POLL_TIMEOUT_MS)
+        except RetriableError as error:
+            # kafka-python's way to say that the coordinator refuses connections, as while it starts again.
+            say("poll failed", error=repr(error))
+            stop.wait(POLL_TIMEOUT_MS / 1000)
+            continue
         for topic_partition, records in batches.items():
             say(
                 "processed",

@@ -19,6 +19,7 @@ import aiokafka
 import confluent_kafka
 import faststream.kafka
 from kafka import KafkaConsumer, KafkaProducer
+from kafka.errors import RetriableError
 
 from coordinatord.testing import Kafka
 
@@ -74,7 +75,11 @@ def kafka_python_consuming(kafka: Kafka, client: str, group: str) -> Iterator[li
 
     def poll(add: Callable[[bytes], None]) -> None:
         # It joins anew when a poll ends in the middle of a join.
-        for records in consumer.poll(timeout_ms=200).values():
+        try:
+            found = consumer.poll(timeout_ms=200)
+        except RetriableError:  # its way to say that the coordinator refuses connections: applications poll again
+            return
+        for records in found.values():
             for record in records:
                 add(record.value)
 

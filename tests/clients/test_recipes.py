@@ -20,7 +20,7 @@ import aiokafka.errors
 import confluent_kafka
 import faststream.kafka
 from kafka import KafkaConsumer, KafkaProducer
-from kafka.errors import CommitFailedError
+from kafka.errors import CommitFailedError, RetriableError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from coordinatord.testing import Kafka, KafkaError
@@ -87,6 +87,8 @@ class Worker:
                         for record in records:
                             self._work(record)
                             self.values.append(record.value)
+                except RetriableError:  # a server that starts again refuses connections: applications poll again
+                    self._stops.wait(self._poll_ms / 1000)
                 except Exception as error:
                     self.error = error
                     return
