@@ -74,12 +74,14 @@ def run(**given: Any) -> None:
         from coordinatord.pipeline.run.before import check_run
         from coordinatord.pipeline.run.delta import delta_settings
         from coordinatord.pipeline.run.ingest import SPARKS, cause_of
+        from coordinatord.pipeline.run.java_process import java_has_ended, tell_in
         from coordinatord.pipeline.run.publish import Place, Published
         from coordinatord.pipeline.run.update import run as run_pipeline
         from coordinatord.pipeline.source.frames import start_spark
         from coordinatord.pipeline.source.segments import SourceError
     except ModuleNotFoundError as error:
         fail(_no_spark(error))
+    spark = None
     try:
         job = job_of(given)
         check_followers(given)
@@ -96,6 +98,7 @@ def run(**given: Any) -> None:
             progress.stage("starting Spark")
             spark = start_spark(job.out / SPARK_LOG, **(QUIET | extra | settings))
             spark.sparkContext.setLogLevel("ERROR")
+            tell_in(job.out / SPARK_LOG)
             if not given["follow"]:
                 published = None
                 if given["work"] is not None:
@@ -113,7 +116,8 @@ def run(**given: Any) -> None:
     except SPARKS as error:
         with (job.out / SPARK_LOG).open("a") as log:
             traceback.print_exc(file=log)
-        fail(f"Spark failed: {sentence(cause_of(error))} {job.out / SPARK_LOG} says more.")
+        cause = "its Java process has ended. Had it memory enough?" if java_has_ended(spark) else cause_of(error)
+        fail(f"Spark failed: {sentence(cause)} {job.out / SPARK_LOG} says more.")
     _tell(summary, job, given)
 
 
@@ -169,6 +173,7 @@ def _follow(spark: Any, job: Any, given: dict[str, Any]) -> None:
     """Until a signal; a second one ends it at once, which costs nothing but the batch that is being made."""
     from coordinatord.pipeline.analysis.changes import Thresholds
     from coordinatord.pipeline.run.follow import Follower
+    from coordinatord.pipeline.run.java_process import outlives_sigterm
 
     count, window_s = given["storm"]
     thresholds = Thresholds(
@@ -185,6 +190,7 @@ def _follow(spark: Any, job: Any, given: dict[str, Any]) -> None:
         click.echo("stopping after the current batch; a second signal stops at once", err=True)
         follower.stop.set()
 
+    outlives_sigterm(spark)
     # Spark has set handlers of its own, which cancel jobs.
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     click.echo(f"following, every {given['interval']:g} s; Ctrl-C stops", err=True)

@@ -7,12 +7,14 @@ alternate with `pipeline run`; and a query that Spark has ended is begun again, 
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -121,8 +123,9 @@ class Follower:
         self.stop.set()
         has_it = self._busy.acquire(timeout=STOP_PATIENCE_S)
         try:
-            for query in queries:
-                query.running.stop()
+            with contextlib.suppress(Py4JError, ConnectionError):  # no Java process, no queries
+                for query in queries:
+                    query.running.stop()
         finally:
             if has_it:
                 self._busy.release()

@@ -43,8 +43,8 @@ coarser with age, and never has more than twice as many."""
 IS_SLOW = "Python worker failed to connect back"
 """What a query ends with if this machine takes more than ten seconds to start Python: Spark waits no longer, and no
 setting changes that. Another one goes on where it ended."""
-SPARKS = (PySparkException, Py4JError)
-"""What Spark raises."""
+SPARKS = (PySparkException, Py4JError, ConnectionError)
+"""What Spark raises; the last two, too, if its Java process is gone."""
 CAUSE_LENGTH = 300
 ATTEMPTS = 3
 """How often a query is begun until one gets any further."""

@@ -190,3 +190,37 @@ def test_spark_that_fails_is_told_in_a_sentence(tmp_path: Path, options: list[st
     assert re.fullmatch(rf"coordinatord: Spark failed: \S+Exception: .*\. {out}/spark.log says more\.", last), done
     assert "Traceback" not in done.stderr
     assert "Traceback" in (out / "spark.log").read_text()
+
+
+def java_of(follower: subprocess.Popen[str]) -> int:
+    """The process of Java that a follower has started."""
+    children = Path(f"/proc/{follower.pid}/task/{follower.pid}/children").read_text().split()
+    (java,) = (int(pid) for pid in children if Path(f"/proc/{pid}/comm").read_text() == "java\n")
+    return java
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("whom", ["all", "java"])
+def test_a_stop_that_all_processes_are_told_and_a_java_that_dies(tmp_path: Path, whom: str) -> None:
+    """systemd sends SIGTERM to all processes of a service: Java's must live on. Without it, there is a sentence."""
+    data, out = tmp_path / "data", tmp_path / "out"
+    Log(data / "__consumer_offsets-0").commit("group", 50, now_ms())
+    follower = follow(data, out)
+    try:
+        until((out / "checkpoint" / "offsets").exists, follower)
+        if whom == "all":
+            os.killpg(follower.pid, signal.SIGTERM)
+        else:
+            os.kill(java_of(follower), signal.SIGKILL)
+        told, said = follower.communicate(timeout=WAIT_S)
+    except BaseException:
+        os.killpg(follower.pid, signal.SIGKILL)
+        raise
+    assert "Traceback" not in said
+    if whom == "all":
+        assert follower.returncode == 0, said
+        assert told.startswith("stopped: ")
+    else:
+        assert follower.returncode == 1
+        why = "its Java process has ended. Had it memory enough?"
+        assert said.splitlines()[-1] == f"coordinatord: Spark failed: {why} {out}/spark.log says more."
