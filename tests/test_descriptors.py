@@ -98,6 +98,7 @@ def is_closed(client: socket.socket) -> bool:
         return True
 
 
+@pytest.mark.slow
 def test_idle_connections_take_no_descriptor_from_the_log(tmp_path: Path) -> None:
     """The soft limit is raised; what it leaves goes to clients, the log opens its files, and one line tells of it."""
     idle: list[socket.socket] = []

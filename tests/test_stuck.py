@@ -10,6 +10,8 @@ import pytest
 
 from tests.daemon import REPOSITORY
 
+pytestmark = pytest.mark.slow
+
 STUCK = """
 import ctypes
 import signal
