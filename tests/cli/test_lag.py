@@ -8,8 +8,10 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,7 @@ from kafka_wire.records.consumer_group import (
 )
 from kafka_wire.records.control import ControlType
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
-from tests.daemon import running
+from tests.daemon import REPOSITORY, running
 from tests.pipeline.directories import write_segment
 from tests.pipeline.logs import encoded
 from tests.pipeline.truth.model import Model
@@ -260,6 +262,37 @@ def test_several_processes_find_the_same(last: bool, world: tuple[World, str], m
     assert (two.rows, two.groups, two.members, two.records) == (one.rows, one.groups, one.members, one.records)
     assert len(one.rows) > 10
     assert bool(shared._folds) is not last
+
+
+SHARED = """
+import os, signal, sys
+from coordinatord.cli import main
+from coordinatord.pipeline.lag import share
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
+share.WORTH_BYTES = 0
+os.sched_getaffinity = lambda _pid: {0, 1}
+sys.argv = ["coordinatord", "lag", "--source", sys.argv[1]]
+main()
+"""
+
+
+def test_ctrl_c_ends_all_of_several_processes_without_a_traceback(world: tuple[World, str]) -> None:
+    """A terminal sends SIGINT to each."""
+    command = [sys.executable, "-c", SHARED, world[1]]
+    lag = subprocess.Popen(
+        command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, process_group=0,
+        env=os.environ | {"PYTHONPATH": f"{REPOSITORY}:{REPOSITORY / 'protocol'}"},
+    )  # fmt: skip
+    children = Path(f"/proc/{lag.pid}/task/{lag.pid}/children")
+    ends = time.monotonic() + 60
+    while len(children.read_text().split()) < 3:  # two that read, and one that counts semaphores
+        assert lag.poll() is None, lag.communicate()
+        assert time.monotonic() < ends, "they do not begin"
+        time.sleep(0.002)
+    os.killpg(lag.pid, signal.SIGINT)
+    told, _ = lag.communicate(timeout=60)
+    assert (lag.returncode, told.strip()) == (1, "Aborted!")
 
 
 def test_a_topic_that_another_log_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
@@ -40,8 +42,32 @@ def fold_all(tasks: Sequence[Task], workers: int, judge: Callable[[Fold], T]) ->
     largest_first = sorted(range(len(tasks)), key=lambda number: -sizes[number])
     # Not forked: threads of a client or of Arrow may hold locks.
     with ProcessPoolExecutor(count, get_context("spawn"), _begin, (judge,)) as pool:
-        asked = {number: pool.submit(_judged, tasks[number]) for number in largest_first}
-        return [asked[number].result() for number in range(len(tasks))]
+        try:
+            is_main = threading.current_thread() is threading.main_thread()
+            with _begun_without_sigint() if is_main else nullcontext():
+                asked = {number: pool.submit(_judged, tasks[number]) for number in largest_first}
+            return [asked[number].result() for number in range(len(tasks))]
+        except KeyboardInterrupt:
+            for process in list(pool._processes.values()):
+                process.terminate()
+            raise
+
+
+@contextmanager
+def _begun_without_sigint() -> Iterator[None]:
+    """Processes begun meanwhile never see SIGINT, which a terminal sends to all: each would say where it was. One that
+    comes meanwhile counts afterwards, for a process that is only half begun has something to say, too.
+    """
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, before)
+    if came:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _begin(judge: Callable[[Fold], Any]) -> None:
