@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import gc
+import os
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,11 +23,12 @@ from coordinatord.observe.logger import get_logger
 if TYPE_CHECKING:
     from coordinatord.daemon.daemon import Daemon
 
-TERMINATED = 128 + signal.SIGTERM
+_early: list[int] = []
+"""The stop signal that has come before the daemon minds its signals."""
 
 
 class StoppedEarly(BaseException):
-    """SIGTERM has come before the daemon minds its signals: it starts, or waits for the lease of another node."""
+    """It has come: while the daemon starts, or waits for the lease of another node."""
 
 
 @click.command(
@@ -63,22 +66,34 @@ def run(settings: Settings, ready: ReadyFile) -> int:
     gc.disable()  # nearly all that imports make stays; on again once the groups are loaded, or workers supervised
     try:
         # The first process of a container has no default action for SIGTERM: it would have to be killed.
-        signal.signal(signal.SIGTERM, _stop_early)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _stop_early)
+        sys.unraisablehook = _unraisable
         from coordinatord.daemon import process
 
+        if _early:
+            raise StoppedEarly
         if settings.workers > 1:
             return guarded(settings, lambda: _supervise(settings, ready))
         return guarded(settings, lambda: process.run(settings, lambda daemon: _announce(settings, daemon, ready)))
     except StoppedEarly:
-        get_logger().info("stopped before it served", signal="SIGTERM")
-        return TERMINATED
+        get_logger().info("stopped before it served", signal=signal.Signals(_early[0]).name)
+        return 128 + _early[0]
     finally:
         gc.enable()
 
 
 def _stop_early(number: int, _frame: Any) -> None:
-    signal.signal(number, signal.SIG_IGN)  # one is enough
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, signal.SIG_IGN)  # one is enough
+    _early.append(number)
     raise StoppedEarly
+
+
+def _unraisable(lost: Any) -> None:
+    """Python drops what is raised in a callback of weakref, of which each import has one: see `_tell`."""
+    if lost.exc_type is not StoppedEarly:
+        sys.__unraisablehook__(lost)
 
 
 def guarded(settings: Settings, serve: Callable[[], int]) -> int:
@@ -152,6 +167,8 @@ def _tell(settings: Settings, bound: list[tuple[str, str]], admin_urls: list[str
         admin_url=" ".join(admin_urls) or None,
         people=announce.for_people(settings.logging_format),
     )
+    if _early:  # Python has dropped the exception: now there are handlers that mind the signal
+        os.kill(os.getpid(), _early[0])
 
 
 def _for_clients(settings: Settings) -> dict[str, str]:

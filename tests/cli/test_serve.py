@@ -115,29 +115,55 @@ def test_partitions_that_a_directory_keeps_are_told(start: Start) -> None:
     assert [(line["setting"], line["asked"], line["kept"]) for line in told] == [("offsets.topic.num.partitions", 8, 4)]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("module", ["coordinatord.daemon.process", "coordinatord.log.writer"])
-def test_sigterm_ends_a_start(tmp_path: Path, module: str, workers: int) -> None:
-    """Also of the first process of a container, for which the signal does nothing without a handler."""
-    program = f"""
+STOPPED_EARLY = """
 import os, signal, sys
+
+class Dropped:
+    def __del__(self):
+        os.kill(os.getpid(), signal.{signal})
 
 class Terminator:
     def find_spec(self, name, path, target=None):
         if name == {module!r}:
-            os.kill(os.getpid(), signal.SIGTERM)
+            {how}
 
 sys.meta_path.insert(0, Terminator())
 from coordinatord.cli import main
 main()
 """
-    command = [sys.executable, "-c", program, "serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data")]
+RAISED, DROPPED = "os.kill(os.getpid(), signal.{signal})", "Dropped()"
+"""Python drops what is raised in `__del__`, as it does in callbacks that imports have."""
+
+
+def stopped_early(directory: Path, workers: int, name: str, module: str, how: str) -> tuple[int, list[str]]:
+    """The exit status of a start that a signal meets when a module is imported, and the events that are told."""
+    program = STOPPED_EARLY.format(signal=name, module=module, how=how.format(signal=name))
+    command = [sys.executable, "-c", program, "serve", "--listen", "127.0.0.1:0", "--data-dir", str(directory / "data")]
     done = subprocess.run(
         [*command, "--set", f"workers={workers}"], capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
-    assert done.returncode == 128 + signal.SIGTERM, done.stderr
-    [line] = done.stderr.splitlines()
-    assert json.loads(line)["event"] == "stopped before it served"
+    return done.returncode, [json.loads(line)["event"] for line in done.stderr.splitlines()]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("module", ["coordinatord.daemon.process", "coordinatord.log.writer"])
+@pytest.mark.parametrize("how", [RAISED, DROPPED], ids=["raised", "dropped"])
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_signal_ends_a_start(tmp_path: Path, name: str, how: str, module: str, workers: int) -> None:
+    """Also of the first process of a container, for which the signal does nothing without a handler."""
+    status, told = stopped_early(tmp_path, workers, name, module, how)
+    assert (status, told) == (128 + signal.Signals[name], ["stopped before it served"])
+
+
+@pytest.mark.parametrize(("workers", "module"), [(1, "uvloop"), (2, "coordinatord.workers.supervisor")])
+def test_a_signal_that_python_drops_late_in_a_start_ends_what_it_has_started(
+    tmp_path: Path, module: str, workers: int
+) -> None:
+    """These are imported after the start has looked whether one was dropped."""
+    status, told = stopped_early(tmp_path, workers, "SIGTERM", module, DROPPED)
+    assert status == 0
+    assert "listening" in told
+    assert told[-1] == "stopped"
 
 
 @pytest.mark.parametrize("workers", [1, 2])
