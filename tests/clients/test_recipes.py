@@ -104,7 +104,7 @@ def test_takeover(kafka: Kafka) -> None:
             hole.arrived()
             group.expire("a")
             group.until_assigned("b", partitions=4)
-            assert group.rebalances[-1].trigger == "session expired"
+            assert "session expired" in [each.trigger for each in group.rebalances]
 
 
 def test_a_zombie_is_fenced(kafka: Kafka) -> None:
@@ -294,7 +294,7 @@ async def test_takeover_in_a_coroutine(kafka: Kafka) -> None:
             await hole.arrived()
             group.expire("a")
             await group.until_assigned("b", partitions=4)
-            assert group.rebalances[-1].trigger == "session expired"
+            assert "session expired" in [each.trigger for each in group.rebalances]
 
 
 async def test_a_forced_rebalance_in_a_coroutine(kafka: Kafka) -> None:

@@ -70,7 +70,7 @@ import importlib, pkgutil, sys
 import coordinatord, kafka_wire
 
 extras = {
-    "asn1crypto", "cryptography", "jwt", "kafka", "numba", "numpy", "pandas", "plotly", "psycopg", "pyarrow",
+    "asn1crypto", "cryptography", "jwt", "kafka", "numba", "numpy", "pandas", "plotly", "psycopg", "py4j", "pyarrow",
     "pyspark", "rich", "scramp", "trustme",
 }
 imported = 0
