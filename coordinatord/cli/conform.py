@@ -6,8 +6,10 @@ import asyncio
 import fnmatch
 import json
 import secrets
+import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -98,7 +100,8 @@ def conform(
         assumed = dict(_assignment(each) for each in assume)
         suite = _Suite(stories, assumed, slow or explain is not None, parallel, timeout_s)
         try:
-            outcomes = suite.on_target(bootstrap) if bootstrap is not None else suite.on_started(command or "")
+            with _sigterm_as_ctrl_c():
+                outcomes = suite.on_target(bootstrap) if bootstrap is not None else suite.on_started(command or "")
         except Unsuitable as error:
             fail(str(error), status=BAD_SETTINGS)
         broker = bootstrap or (command or "").split()[0]
@@ -112,6 +115,16 @@ def conform(
         else:
             click.echo(text(outcomes, suite.left), nl=False)
         _exit(outcomes)
+
+
+@contextmanager
+def _sigterm_as_ctrl_c() -> Iterator[None]:
+    """SIGTERM ends the broker that was started, or deletes what is on another one, as Ctrl-C does."""
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _exit(outcomes: Sequence[Outcome]) -> NoReturn:

@@ -14,6 +14,8 @@ from coordinatord.conform.story import Story
 from coordinatord.conform.target import Target, describe, until_ready
 
 AT_ONCE = 24
+STILL_S = 0.5
+"""So long a broker may still create what stories had asked for when they were cut off."""
 GONE = "the broker does not accept connections any more"
 """Why a story was not played, or not to its end, if the broker has ended. Another story may have ended it."""
 _TIME = re.compile(r"after (\d+) s: ")
@@ -47,14 +49,20 @@ async def play_all(
             return await play_one(target, story, run)
 
     outcomes = []
-    for first in await asyncio.gather(*(play(story) for story in stories)):
-        last = first
-        if first.verdict is Verdict.DIFFERS:
-            last = await play_one(target, first.story, f"{run}.again")
-            if last.why == GONE and at_once == 1:
-                last = first  # no other story was played at the time: this one has ended the broker
-        tell(last)
-        outcomes.append(last)
+    try:
+        for first in await asyncio.gather(*(play(story) for story in stories)):
+            last = first
+            if first.verdict is Verdict.DIFFERS:
+                last = await play_one(target, first.story, f"{run}.again")
+                if last.why == GONE and at_once == 1:
+                    last = first  # no other story was played at the time: this one has ended the broker
+            tell(last)
+            outcomes.append(last)
+    except asyncio.CancelledError:  # Ctrl-C; a second one does not wait for this
+        for _ in range(0 if is_own else 2):
+            await asyncio.sleep(STILL_S)
+            await clean_up(target, broker, run)
+        raise
     return outcomes, await clean_up(target, broker, run)
 
 

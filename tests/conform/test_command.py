@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import signal
 import socketserver
+import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -16,7 +20,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from coordinatord.cli import cli
-from tests.daemon import Daemon, running
+from tests.daemon import REPOSITORY, Daemon, running
 
 FAST = ("--only", "commit_stable", "--only", "static_rejoin_with_id", "--only", "consumer_unknown_group")
 MAX_SIZE = ("--only", "max_size_stable")
@@ -94,17 +98,64 @@ def test_a_story_frame_by_frame(daemon: Daemon) -> None:
     assert "DIFFERS" not in told.output
 
 
-def test_nothing_is_left_on_the_broker(daemon: Daemon) -> None:
+def left_on(daemon: Daemon) -> list[str]:
     from kafka import KafkaAdminClient
 
-    asked(daemon, *FAST)
     admin = KafkaAdminClient(bootstrap_servers=daemon.bootstrap)
     try:
         left = [name for name in admin.list_topics() if name.startswith("conform-")]
-        left += [group["group_id"] for group in admin.list_groups() if group["group_id"].startswith("conform-")]
+        return left + [group["group_id"] for group in admin.list_groups() if group["group_id"].startswith("conform-")]
     finally:
         admin.close()
-    assert left == []
+
+
+def test_nothing_is_left_on_the_broker(daemon: Daemon) -> None:
+    asked(daemon, *FAST)
+    assert left_on(daemon) == []
+
+
+PATIENCE_S = 60
+INTERRUPTED = """
+import signal
+from coordinatord.cli import main
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
+main()
+"""
+
+
+def interrupted(number: signal.Signals, begun: Callable[[], object], *arguments: str) -> tuple[int, str]:
+    """The exit status of a run that gets a signal when it has begun, and what it says."""
+    command = [sys.executable, "-c", INTERRUPTED, "conform", *arguments]
+    run = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    ends = time.monotonic() + PATIENCE_S
+    try:
+        while not begun():
+            assert run.poll() is None, run.communicate()
+            assert time.monotonic() < ends, "it does not begin"
+        run.send_signal(number)
+        said, _ = run.communicate(timeout=PATIENCE_S)
+    finally:
+        run.kill()
+    return run.returncode, said.strip()
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_nothing_is_left_by_a_run_that_is_interrupted(daemon: Daemon, name: str) -> None:
+    told = interrupted(signal.Signals[name], lambda: left_on(daemon), "--bootstrap", daemon.bootstrap)
+    assert told == (1, "Aborted!")
+    assert left_on(daemon) == []
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_run_that_is_interrupted_ends_the_broker_it_has_started(tmp_path: Path, name: str) -> None:
+    pid, ready = tmp_path / "pid", tmp_path / "ready"
+    serve = f"{shlex.quote(sys.executable)} -m coordinatord serve --listen 127.0.0.1:{{port}}"
+    script = f"echo $$ > {pid}; exec {serve} --config {{properties}} --data-dir {{directory}} --ready-file {ready}"
+    told = interrupted(signal.Signals[name], ready.exists, "--start", f"sh -c {shlex.quote(script)}")
+    assert told == (1, "Aborted!")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
 
 
 def test_a_broker_that_is_started_for_the_stories() -> None:
