@@ -119,14 +119,15 @@ INTERRUPTED = """
 import signal
 from coordinatord.cli import main
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
+signal.signal(signal.SIGINT, signal.{sigint})  # whoever runs the tests may ignore it
 main()
 """
 
 
 def interrupted(number: signal.Signals, begun: Callable[[], object], *arguments: str) -> tuple[int, str]:
     """The exit status of a run that gets a signal when it has begun, and what it says."""
-    command = [sys.executable, "-c", INTERRUPTED, "conform", *arguments]
+    sigint = "SIG_IGN" if number == signal.SIGTERM else "default_int_handler"  # a shell's job in the background
+    command = [sys.executable, "-c", INTERRUPTED.format(sigint=sigint), "conform", *arguments]
     run = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     ends = time.monotonic() + PATIENCE_S
     try:
