@@ -119,18 +119,16 @@ def conform(
 
 @contextmanager
 def _sigterm_as_ctrl_c() -> Iterator[None]:
-    """SIGTERM ends the broker that was started, or deletes what is on another one, as Ctrl-C does."""
-
-    def interrupt(*_: object) -> None:
-        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for what runs in the background
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.raise_signal(signal.SIGINT)
-
-    before = signal.signal(signal.SIGTERM, interrupt)
+    """SIGTERM ends the broker that was started, or deletes what is on another one, as Ctrl-C does: also where a shell
+    ignores SIGINT, for what runs in the background.
+    """
+    interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)
+    terminate = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, terminate)
+        signal.signal(signal.SIGINT, interrupt)
 
 
 def _exit(outcomes: Sequence[Outcome]) -> NoReturn:
