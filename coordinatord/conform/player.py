@@ -7,20 +7,14 @@ second or more is written down with its time in whole seconds, so a story must n
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from coordinatord.conform import values
 from coordinatord.conform.canonical import Names, put_in_order, rendered
-from coordinatord.conform.raw_client import Answer, BadAnswer, RawClient
+from coordinatord.conform.raw_client import BadAnswer, RawClient
+from coordinatord.conform.settling import Connect, settle
 from coordinatord.conform.story import Step, Story, StoryError
-from kafka_wire.api.create_topics import CreateTopicsRequest
-from kafka_wire.api.delete_topics import DeleteTopicsRequest
-from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
-from kafka_wire.errors import ErrorCode
 from kafka_wire.registry import API_NAMES, Codec, messages
 
 API_KEYS = {name: key for key, name in API_NAMES.items()}
@@ -29,20 +23,11 @@ UNTIMED = frozenset({"CreateTopics", "CreatePartitions", "DeleteTopics", "InitPr
 """What Kafka's controller has a hand in: how long that takes says something about the machine alone."""
 LOOK_S = 0.3
 """How long `A?` waits for an answer that should not come."""
-LATEST = -1
-"""The timestamp that asks for a partition's end offset."""
-_NOT_YET = (
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.LEADER_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-)
 GRACE_S = 0.1
 """How long the player waits after a request whose answer comes later: the broker must see it before the next one."""
 
 _UNPLAYABLE = (ValueError, AssertionError, TypeError, SyntaxError, KeyError, OSError)
 """What a step raises if an answer is invalid, or if it has not the ids that the next request needs."""
-
-Connect = Callable[[str], Awaitable[RawClient]]
 
 
 class PlayError(StoryError):
@@ -164,47 +149,13 @@ class Player:
         seconds = round(asyncio.get_running_loop().time() - began_s)
         lines = ["closed"]
         if answer is not None:
-            await self._settled(client, answer)
+            if not client.unanswered:
+                await settle(self.connect, answer)
             put_in_order(answer.request, answer.message)
             lines = rendered(self.names, answer.message, answer.codec.api_version)
         if seconds and not (answer and answer.codec.name in UNTIMED):
             lines[0] = f"after {seconds} s: {lines[0]}"
         return lines
-
-    async def _settled(self, client: RawClient, answer: Answer) -> None:
-        """Kafka's controller answers before its broker knows of the topic: wait until it does."""
-        if type(answer.request) not in (CreateTopicsRequest, DeleteTopicsRequest):
-            return
-        if getattr(answer.request, "validate_only", False) or client.unanswered:
-            return
-        results = getattr(answer.message, "topics", None) or getattr(answer.message, "responses", [])
-        names = [topic.name for topic in results if topic.name and topic.error_code == ErrorCode.NONE]
-        made = type(answer.request) is CreateTopicsRequest
-        expected = ErrorCode.NONE if made else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        request = MetadataRequest([MetadataRequestTopic(name=name) for name in names], False)
-        async with asyncio.timeout(ANSWER_TIMEOUT_S):
-            topics = (await client.ask(request, 4)).topics
-            while any(topic.error_code != expected for topic in topics):
-                await asyncio.sleep(GRACE_S)
-                topics = (await client.ask(request, 4)).topics
-            if made:
-                await self._led({topic.name: [each.partition_index for each in topic.partitions] for topic in topics})
-
-    async def _led(self, partitions: Mapping[str, Iterable[int]]) -> None:
-        """Wait until each partition has its log, which is a moment after Kafka's metadata tells of it. A broker that
-        does not tell offsets is not waited for.
-        """
-        topics = [
-            ListOffsetsTopic(name, [ListOffsetsPartition(index, -1, LATEST) for index in indexes])
-            for name, indexes in partitions.items()
-        ]
-        client = await self.connect("settling")
-        with contextlib.suppress(BadAnswer, ConnectionError), contextlib.closing(client):
-            while True:
-                found = await client.ask(ListOffsetsRequest(-1, topics=topics), 1)
-                if not any(each.error_code in _NOT_YET for topic in found.topics for each in topic.partitions):
-                    break
-                await asyncio.sleep(GRACE_S)
 
     async def _raw_answer(self, client: RawClient) -> list[str]:
         """What comes after bytes that need not be a request: as it is, since nobody knows what it answers."""
