@@ -102,7 +102,10 @@ async def _has_partitions(client: RawClient, answer: Answer) -> bool:
     counts = {topic.name: topic.count for topic in answer.request.topics if topic.name in done}
     request = MetadataRequest([MetadataRequestTopic(name=name) for name in counts], False)
     topics = (await client.ask(request, 4)).topics
-    return {topic.name: len(topic.partitions) for topic in topics} == counts
+    if {topic.name: len(topic.partitions) for topic in topics} != counts:
+        return False
+    await _led(client, {name: range(count) for name, count in counts.items()})
+    return True
 
 
 async def _has_settings(client: RawClient, answer: Answer) -> bool:

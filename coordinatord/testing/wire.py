@@ -39,7 +39,7 @@ VERSIONS: dict[type[Any], int] = {
     FetchRequest: 12,
     FindCoordinatorRequest: 4,
     ListOffsetsRequest: 6,
-    MetadataRequest: 9,
+    MetadataRequest: 10,
     OffsetFetchRequest: 8,
     ProduceRequest: 9,
 }
@@ -180,8 +180,26 @@ class Wire:
         return error
 
     def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete those that there are."""
-        self.ask(DeleteTopicsRequest(topic_names=list(names), timeout_ms=int(TIMEOUT_S * 1000)))
+        """Delete those that there are, and wait until the broker knows: Kafka's controller answers before it does, and
+        what is put into a topic of the same name would go into the one that is being deleted.
+        """
+        topic_ids = self._topic_ids(names)
+        answer = self.ask(DeleteTopicsRequest(topic_names=list(names), timeout_ms=int(TIMEOUT_S * 1000)))
+        deleted = [each.name for each in answer.responses if each.error_code == ErrorCode.NONE and each.name]
+
+        def look() -> None:
+            for name, topic_id in self._topic_ids(deleted).items():
+                if topic_ids.get(name) == topic_id:
+                    raise _Retry(f"topic {name} is still there")
+
+        if deleted:
+            self.patiently(look)
+
+    def _topic_ids(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Of those that there are."""
+        wanted = [MetadataRequestTopic(name=name) for name in names]
+        told = self.ask(MetadataRequest(wanted, allow_auto_topic_creation=False)).topics
+        return {each.name: each.topic_id for each in told if each.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
     def delete_groups(self, names: Sequence[str]) -> None:
         """Delete those that there are and that have no members."""
