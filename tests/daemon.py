@@ -27,8 +27,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HOST = "127.0.0.1"
-START_TIMEOUT_S = 30.0
-STOP_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 90.0
+STOP_TIMEOUT_S = 90.0
 POLL_INTERVAL_S = 0.01
 START_ATTEMPTS = 5  # another process can take a free port before the daemon binds it
 REPOSITORY = Path(__file__).parents[1]

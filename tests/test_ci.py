@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -56,7 +57,7 @@ def test_one_that_fails_fails_the_run_and_the_others_are_run(
     first, *others, last = (tmp_path / "order").read_text().splitlines()
     assert (first, sorted(others), last) == ("packages", ["bad", "good and not in_full"], "alone")
     out = capsys.readouterr().out
-    assert "=== bad: FAILED in 0 s" in out
+    assert re.search(r"=== bad: FAILED in \d+ s", out)
     assert "slowest of good:\n    1.2 s  test_a" in out
     assert out.endswith("\n\n=== bad failed:\nE   no such thing\n\n=== failed: bad\n")
 
@@ -96,7 +97,7 @@ def test_what_waits_for_ever_is_killed_and_the_others_are_told(
 ) -> None:
     """With what it has started: a process that is left holds what the next run needs."""
     waits = "sleep 600 & echo $! >pid; wait"
-    monkeypatch.setattr(tiers, "GATE_S", 3)
+    monkeypatch.setattr(tiers, "GATE_S", 8)
     monkeypatch.setattr(
         tiers, "TIERS", (tiers.Tier("waits", "hangs", [waits]), tiers.Tier("good", "passes", ["echo well"]))
     )

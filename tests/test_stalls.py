@@ -30,9 +30,9 @@ from tests.clients.raw_member import HEARTBEAT_VERSION, RawMember
 from tests.daemon import HOST, Daemon, running
 from tests.shell import Turns, make_door, request_frame
 
-SESSION_MS = 2_000
-STOPPED_S = 3.0
-PATIENCE_S = 30.0
+SESSION_MS = 4_000
+STOPPED_S = 5.0
+PATIENCE_S = 60.0
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",

@@ -324,19 +324,19 @@ CASES: tuple[Case, ...] = (
     ("DescribeGroups", 5, lambda ids: describe_groups.DescribeGroupsRequest([GROUP, OTHER_GROUP], True)),
     ("ListGroups", 5, lambda ids: list_groups.ListGroupsRequest()),
     ("CreateTopics", 7, lambda ids: create_topics.CreateTopicsRequest(
-        [create_topics.CreatableTopic(name, 1, 1) for name in (NEW, "nowhere")], 1000, True
+        [create_topics.CreatableTopic(name, 1, 1) for name in (NEW, "nowhere")], 60_000, True
     )),
     ("DeleteTopics by name", 6, lambda ids: delete_topics.DeleteTopicsRequest(
-        [delete_topics.DeleteTopicState(name) for name in (NEW, "nowhere")], timeout_ms=1000
+        [delete_topics.DeleteTopicState(name) for name in (NEW, "nowhere")], timeout_ms=60_000
     )),
     ("DeleteTopics by unknown id", 6, lambda ids: delete_topics.DeleteTopicsRequest(
-        [delete_topics.DeleteTopicState(None, UNKNOWN_ID)], timeout_ms=1000
+        [delete_topics.DeleteTopicState(None, UNKNOWN_ID)], timeout_ms=60_000
     )),
-    ("DeleteTopics", 3, lambda ids: delete_topics.DeleteTopicsRequest(topic_names=[NEW, "nowhere"], timeout_ms=1000)),
+    ("DeleteTopics", 3, lambda ids: delete_topics.DeleteTopicsRequest(topic_names=[NEW, "nowhere"], timeout_ms=60_000)),
     ("DeleteRecords", 2, lambda ids: delete_records.DeleteRecordsRequest([
         delete_records.DeleteRecordsTopic(name, [delete_records.DeleteRecordsPartition(0, 0)])
         for name in (TOPIC, OTHER)
-    ], 1000)),
+    ], 60_000)),
     ("InitProducerId", 4, lambda ids: init_producer_id.InitProducerIdRequest(None, 1000)),
     ("InitProducerId of a transaction", 4, lambda ids: init_producer_id.InitProducerIdRequest(TXN, 1000, 1 << 40, 0)),
     ("OffsetForLeaderEpoch", 4, lambda ids: offset_for_leader_epoch.OffsetForLeaderEpochRequest(-1, [
@@ -376,12 +376,12 @@ CASES: tuple[Case, ...] = (
     ("DescribeLogDirs", 4, lambda ids: describe_log_dirs.DescribeLogDirsRequest([])),
     ("CreatePartitions", 3, lambda ids: create_partitions.CreatePartitionsRequest([
         create_partitions.CreatePartitionsTopic(name, 5, None) for name in (TOPIC, OTHER)
-    ], 1000, True)),
+    ], 60_000, True)),
     ("DeleteGroups", 2, lambda ids: delete_groups.DeleteGroupsRequest([NO_GROUP, "never"])),
     ("ElectLeaders", 2, lambda ids: elect_leaders.ElectLeadersRequest(
-        0, [elect_leaders.TopicPartitions(TOPIC, [0])], 1000)),
+        0, [elect_leaders.TopicPartitions(TOPIC, [0])], 60_000)),
     ("ListPartitionReassignments", 0,
-     lambda ids: list_partition_reassignments.ListPartitionReassignmentsRequest(1000)),
+     lambda ids: list_partition_reassignments.ListPartitionReassignmentsRequest(60_000)),
     ("OffsetDelete", 0, lambda ids: offset_delete.OffsetDeleteRequest(GROUP, [
         offset_delete.OffsetDeleteRequestTopic(name, [offset_delete.OffsetDeleteRequestPartition(0)])
         for name in (NEW, OTHER)

@@ -97,10 +97,12 @@ async def prepare(connect: Connect) -> None:
     assert not any(entry.error_code for entry in answered.entries), answered
     client.close()
     client = await connect(user(len(CASES)))
-    for _ in range(100):  # until Kafka's controller measures by them
+    for _ in range(600):  # until Kafka's controller measures by them
         if (await client.ask(_create(("wait", MANY), validate_only=True), 6)).throttle_time_ms:
             break
         await asyncio.sleep(0.5)
+    else:
+        raise AssertionError("the quotas have no effect after five minutes")
     client.close()
 
 

@@ -22,6 +22,7 @@ from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatReques
 from kafka_wire.api.create_acls import AclCreation, CreateAclsRequest
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from kafka_wire.api.describe_acls import DescribeAclsRequest
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
@@ -108,7 +109,18 @@ class Scene:
             if not found.error_code:
                 break
             await asyncio.sleep(0.2)
-        await asyncio.sleep(1)
+        probe = f"probe-{name}"
+        await self.available(probe)
+        for _ in range(600):  # its coordinator has heard of it when it assigns the topic
+            asked_by = ConsumerGroupHeartbeatRequest(probe, "probe", 0)
+            asked_by.rebalance_timeout_ms, asked_by.topic_partitions = 60_000, []
+            asked_by.subscribed_topic_names = [name]
+            answer = await self._client.ask(asked_by, 1)
+            if answer.assignment is not None and answer.assignment.topic_partitions:
+                await self._client.ask(ConsumerGroupHeartbeatRequest(probe, "probe", -1), 1)
+                return
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"{name} is not assigned to anybody")
 
     async def grant(
         self, user: str, kind: R, name: str, operation: Op, permission: Permission = Permission.ALLOW
@@ -117,7 +129,8 @@ class Scene:
         acl = AclCreation(kind, name, 3, f"User:{user}", "*", operation, permission)
         made = await self._client.ask(CreateAclsRequest([acl]), 3)
         assert not made.results[0].error_code, made
-        await asyncio.sleep(0.5)  # until Kafka's broker has it from its controller
+        asked = DescribeAclsRequest(kind, name, 3, acl.principal, None, operation, permission)
+        await self._acls_known(asked, are_there=True)
 
     async def revoke(self, user: str, kind: R, name: str) -> None:
         """All ACLs of a user for a resource."""
@@ -125,7 +138,16 @@ class Scene:
             DeleteAclsRequest([DeleteAclsFilter(kind, name, 3, f"User:{user}", None, Op.ANY, Permission.ANY)]), 3
         )
         assert gone.filter_results[0].matching_acls, gone
-        await asyncio.sleep(0.5)
+        asked = DescribeAclsRequest(kind, name, 3, f"User:{user}", None, Op.ANY, Permission.ANY)
+        await self._acls_known(asked, are_there=False)
+
+    async def _acls_known(self, asked: DescribeAclsRequest, *, are_there: bool) -> None:
+        """Wait until Kafka's broker has a change of ACLs from its controller."""
+        for _ in range(200):
+            if bool((await self._client.ask(asked, 3)).resources) == are_there:
+                return
+            await asyncio.sleep(0.2)
+        raise AssertionError(f"the broker does not know of a change: {asked}")
 
     async def member(self, user: str, group: str = GROUP) -> Member:
         """A member that has not joined yet, with a connection of its own."""

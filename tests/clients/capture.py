@@ -23,7 +23,8 @@ from kafka_wire.records import batch
 from kafka_wire.registry import API_NAMES, codec, versions_of
 from tests.clients import programs
 from tests.clients.recording_proxy import Frame, RecordingProxy
-from tests.reference.broker import HOST, KAFKA_VERSION, KafkaBroker, free_port, kafka_libs, running_broker
+from tests.daemon import free_port
+from tests.reference.broker import HOST, KAFKA_VERSION, KafkaBroker, kafka_libs, running_broker
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 KEEP_OF_EACH = 4

@@ -26,7 +26,8 @@ from kafka_wire.api_key import ApiKey
 from kafka_wire.headers import read_request_header
 from kafka_wire.registry import codec
 from tests.clients.recording_proxy import Frame, RecordingProxy
-from tests.reference.broker import HOST, KAFKA_VERSION, free_port, kafka_libs, running_broker
+from tests.daemon import free_port
+from tests.reference.broker import HOST, KAFKA_VERSION, kafka_libs, running_broker
 from tests.simulation.reality import java_program
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "consumer_protocol"

@@ -31,7 +31,7 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "500",
     "group.consumer.min.session.timeout.ms": "1000",
-    "group.consumer.session.timeout.ms": "3000",
+    "group.consumer.session.timeout.ms": "10000",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "200",
     "group.consumer.assignment.interval.ms": "0",
@@ -92,6 +92,7 @@ class Story:
                 "group.protocol": protocol,
                 "auto.offset.reset": "earliest",
                 "auto.commit.interval.ms": 200,
+                "reconnect.backoff.max.ms": 500,
                 **settings,
             }
         )

@@ -277,7 +277,7 @@ async def reading(
 @contextlib.asynccontextmanager
 async def writing(kafka: Kafka, **own: Any) -> AsyncIterator[aiokafka.AIOKafkaProducer]:
     producer = aiokafka.AIOKafkaProducer(
-        bootstrap_servers=kafka.bootstrap_servers, retry_backoff_ms=10, request_timeout_ms=1000, **own
+        bootstrap_servers=kafka.bootstrap_servers, retry_backoff_ms=10, request_timeout_ms=10_000, **own
     )
     await producer.start()
     try:
@@ -584,7 +584,7 @@ async def until_records(kafka: Kafka, topic: str, count: int) -> None:
     await kafka.group("billing").until(there, what=f"{count} records in {topic}")
 
 
-def until(holds: Callable[[], object], timeout: float = 10.0) -> None:
+def until(holds: Callable[[], object], timeout: float = 60.0) -> None:
     """Wait for something of the client's."""
     ends = time.monotonic() + timeout
     while not holds():

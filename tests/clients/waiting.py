@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-TIMEOUT_S = 40.0
+TIMEOUT_S = 110.0
 INTERVAL_S = 0.02
 
 

@@ -19,7 +19,7 @@ HOST_PROFILE = ("--profile", "host")
 PARTITIONS = frozenset(range(6))  # num.partitions in the compose file
 
 UP_TIMEOUT_S = 120
-DOWN_TIMEOUT_S = 60
+DOWN_TIMEOUT_S = 300
 POLL_INTERVAL_S = 0.3
 LOG_LINES_SHOWN = 15
 

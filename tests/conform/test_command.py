@@ -55,7 +55,7 @@ def test_a_broker_that_answers_otherwise(daemon: Daemon, tmp_path: Path) -> None
     """The daemon has room for more members than this story's broker; it is assumed to have no more."""
     page, junit = tmp_path / "page.html", tmp_path / "junit.xml"
     told = asked(
-        daemon, *MAX_SIZE, "--assume", "group.max.size=2", "--timeout", "2", "--html", str(page), "--junit", str(junit)
+        daemon, *MAX_SIZE, "--assume", "group.max.size=2", "--timeout", "6", "--html", str(page), "--junit", str(junit)
     )
     assert told.exit_code == 1, told.output
     assert "max_size_stable  line " in told.output

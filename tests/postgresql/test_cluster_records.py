@@ -237,19 +237,18 @@ def test_what_was_acknowledged_survives_the_node_that_said_so(nodes: Make, datab
 
     async def play() -> None:
         make = secured(nodes, **AUTHORIZER)
-        made = await leading(make, database, 2, spares=1, lease_ms=2_000)
+        made = await leading(make, database, 2, spares=1, lease_ms=6_000)
         owner, other, spare = made
-        line = await at(owner)
         entry = EntryData([EntityData("client-id", "test")], [OpData("producer_byte_rate", 100.0, False)])
         grant = acl(ResourceType.TOPIC, "topic", Operation.READ, Permission.ALLOW, "alice")
-        answers = await asyncio.gather(
-            line.ask(AlterUserScramCredentialsRequest(upsertions=[upsertion("alice")]), 0),
-            line.ask(AlterClientQuotasRequest([entry]), 1),
-            line.ask(CreateAclsRequest([grant]), 3),
+        user = AlterUserScramCredentialsRequest(upsertions=[upsertion("alice")])
+        told = await asyncio.gather(
+            asked(owner, user, 0, lambda answer: [answer.results[0].error_code]),
+            asked(owner, AlterClientQuotasRequest([entry]), 1, lambda answer: [answer.entries[0].error_code]),
+            asked(owner, CreateAclsRequest([grant]), 3, lambda answer: [answer.results[0].error_code]),
         )
         owner.kill()
-        told = [answers[0].results[0], answers[1].entries[0], answers[2].results[0]]
-        assert [each.error_code for each in told] == [0, 0, 0]
+        assert told == [[0], [0], [0]]
         await may_log_in([other], "alice")
         await eventually(lambda: quotas(other), lambda found: found == {"producer_byte_rate": 100.0}, "the quota")
         await eventually(lambda: acls(other), lambda count: count == 1, "the ACL")
@@ -270,7 +269,7 @@ def test_a_node_that_was_stopped_changes_nothing_and_lets_nobody_in(nodes: Make,
     """It wakes up after another one has its seat, with a change and a login of a deleted user in its sockets."""
 
     async def play() -> None:
-        made = await leading(secured(nodes), database, 2, spares=1, lease_ms=2_000)
+        made = await leading(secured(nodes), database, 2, spares=1, lease_ms=6_000)
         stopped, other, spare = made[seat], made[1 - seat], made[2]
         await put_user(other, "alice", "old")
         await may_log_in(made[:2], "alice")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from coordinatord.postgresql import schema
+from coordinatord.postgresql import store as store_module
 from coordinatord.postgresql.contract import Away, Fenced, Growth, PartitionKey, Row, Store, Unusable, row_of
 from coordinatord.postgresql.database import Link, address, warnings
 from coordinatord.postgresql.lease import Lease, standing, take
@@ -276,7 +277,9 @@ def until(condition: Callable[[], bool], what: str = "", timeout_s: float = 30.0
         time.sleep(0.02)
 
 
-def test_an_append_waits_for_the_database_and_ends_with_the_process(victim: Server) -> None:
+def test_an_append_waits_for_the_database_and_ends_with_the_process(
+    victim: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     url = victim.make_database("waits")
     lease = taken(url)
     with store_of(url, lease.term) as store:
@@ -284,6 +287,7 @@ def test_an_append_waits_for_the_database_and_ends_with_the_process(victim: Serv
         victim.kill()
         with pytest.raises(Away):
             store.put_file("topics.json", b"{}")
+        monkeypatch.setattr(store_module, "FILE_S", 60.0)  # from here on it must not give up, however busy the machine
         done: list[str] = []
         appending = threading.Thread(target=lambda: (append(store, 1), done.append("1")))
         appending.start()

@@ -24,7 +24,7 @@ from tests.log.world import contents
 from tests.postgresql.server import Server
 from tests.postgresql.test_nodes import SETTINGS, commit, committed, connected, settled, with_topic
 
-pytestmark = [pytest.mark.postgresql, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.postgresql, pytest.mark.timeout(600)]
 
 
 def run(*arguments: str | Path, code: int = 0) -> str:
@@ -57,7 +57,7 @@ async def offsets(node: Daemon) -> list[object]:
 
 
 def test_a_copy_is_a_data_directory(tmp_path: Path, database: str) -> None:
-    with running(tmp_path / "node", {**SETTINGS, "storage": database, "storage.lease.ms": "2000"}) as node:
+    with running(tmp_path / "node", {**SETTINGS, "storage": database, "storage.lease.ms": "6000"}) as node:
         asyncio.run(put_offsets(node))
         assert "node 0 leads in term 1" in run("cluster", "status", database)
         told = run("store", "copy", database, tmp_path / "copy")

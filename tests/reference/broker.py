@@ -27,6 +27,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.daemon import free_port
+
 KAFKA_VERSION = "4.3.0"
 LATER_VERSION = "4.4.0"  # for the versions of requests that it has and the other has not
 LAST_VERSIONS: Mapping[int, int] = {18: 4, 28: 5, 42: 2}
@@ -40,7 +42,7 @@ JVM = ("-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 DOWNLOAD_TIMEOUT_S = 600
 FORMAT_TIMEOUT_S = 120
 START_TIMEOUT_S = 120
-STOP_TIMEOUT_S = 30
+STOP_TIMEOUT_S = 180
 TOOL_TIMEOUT_S = 120
 START_ATTEMPTS = 3  # a port that was free when we looked can be taken by another process before Kafka binds it
 
@@ -197,14 +199,6 @@ TOOLS = {
 def run_tool(libs: Path, tool: str, *arguments: str, timeout_s: float = TOOL_TIMEOUT_S) -> str:
     """Run one of Kafka's command-line tools by the last part of its class name."""
     return run_java(libs, TOOLS[tool], *arguments, timeout_s=timeout_s)
-
-
-def free_port() -> int:
-    """A TCP port of 127.0.0.1 that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @dataclass(slots=True)

@@ -14,17 +14,22 @@ from typing import Any
 
 from coordinatord.conform.canonical import filled, parts, put_in_order, rendered
 from coordinatord.conform.raw_client import Answer
+from coordinatord.conform.settling import settle
 from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_wire.api.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.delete_groups import DeleteGroupsRequest
 from kafka_wire.api.delete_topics import DeleteTopicsRequest
 from kafka_wire.api.describe_groups import DescribeGroupsRequest
+from kafka_wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_wire.api.offset_fetch import OffsetFetchResponseGroup
+from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
+from kafka_wire.registry import codec
+from kafka_wire.schema import schema_of
 from tests.reference.consumer_requests import (
     CLASSIC,
     CONSUMER,
@@ -220,6 +225,7 @@ class ConsumerPlayer:
                 self.choices.topic_ids[number] = self.topic_ids[name] = one.topic_id
                 self.names.id_for("T", one.topic_id)
             await self._topic_has(name, wanted)
+            await settle(self.connect, Answer(codec(schema_of(type(request)).api_key or 0, version), request, answer))
         await asyncio.sleep(PROPAGATION_S)
         await self._look()
 
@@ -262,6 +268,8 @@ class ConsumerPlayer:
         message = None
         if wire.inbox:
             message, told.answer = self._take(wire)
+        if isinstance(request, IncrementalAlterConfigsRequest):
+            await settle(self.connect, Answer(codec(ApiKey.INCREMENTAL_ALTER_CONFIGS, version), request, message))
         if getattr(request, "subscribed_topic_regex", None):
             self.has_expressions = True
             await asyncio.sleep(PROPAGATION_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -42,6 +43,16 @@ def describe(tool: Tool) -> Described:
         members.setdefault(row["GROUP"], set()).add(tuple(row.get(name, NOTHING) for name in wanted))
     states = {row["GROUP"]: (row["ASSIGNMENT-STRATEGY"], row["STATE"], row["#MEMBERS"]) for row in rows("--state")}
     return Described(offsets, members, states)
+
+
+def describe_once(tool: Tool, holds: Callable[[Described], bool], within_s: float = 120) -> Described:
+    """What the tool says once that holds: a broker listens before its coordinator has loaded its groups, and the tool
+    then tells of some of them, or of none. The last answer if it never does.
+    """
+    ends_s = time.monotonic() + within_s
+    while not holds(found := describe(tool)) and time.monotonic() < ends_s:
+        time.sleep(0.2)
+    return found
 
 
 def tables(text: str) -> Iterator[dict[str, str]]:

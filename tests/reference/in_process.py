@@ -24,7 +24,7 @@ T = TypeVar("T")
 HOST = "127.0.0.1"
 START_MS = 1_750_000_000_000
 """The virtual clock begins here, some time in 2025."""
-DEADLOCK_S = 5
+DEADLOCK_S = 60
 
 
 class _JumpingSelector(selectors.DefaultSelector):

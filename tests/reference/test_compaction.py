@@ -46,7 +46,7 @@ OVERRIDES = {
     "transaction.state.log.num.partitions": "1",
     "log.segment.delete.delay.ms": "100",
 }
-CLEANING_TIMEOUT_S = 60
+CLEANING_TIMEOUT_S = 300
 
 
 @contextlib.contextmanager
@@ -81,15 +81,15 @@ def write(bootstrap: str, part: int) -> None:
         for number in range(150):
             send(with_codec, number, f"k{number % 23}")
             if number % 20 == 0:
-                with_codec.flush(30)
-        assert with_codec.flush(30) == 0
+                with_codec.flush(120)
+        assert with_codec.flush(120) == 0
     transactional = producer(**{"transactional.id": f"t{part}", "compression.type": "lz4"})
-    transactional.init_transactions(30)
+    transactional.init_transactions(120)
     for round_number in range(6):
         transactional.begin_transaction()
         for number in range(40):
             send(transactional, number, f"k{number % 31}" if round_number < 3 else f"t{number % 7}")
-        transactional.flush(30)
+        transactional.flush(120)
         if round_number % 2:
             transactional.abort_transaction(30)
         else:
@@ -97,7 +97,7 @@ def write(bootstrap: str, part: int) -> None:
     last = producer()
     for number in range(100):
         send(last, 1000 + number, f"k{number % 29}")
-    assert last.flush(30) == 0
+    assert last.flush(120) == 0
 
 
 def create(bootstrap: str) -> None:
@@ -105,7 +105,7 @@ def create(bootstrap: str) -> None:
 
     admin = admin_client(bootstrap)
     [made] = admin.create_topics([NewTopic(TOPIC, 1, 1, config=TOPIC_CONFIGS)]).values()
-    made.result(30)
+    made.result(120)
 
 
 def cleaned_to(data_dir: Path) -> int:

@@ -21,7 +21,7 @@ SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.consumer.assignment.
 DEFAULTS = {**KAFKA_DEFAULTS, **SETTINGS, "group.coordinator.rebalance.protocols": "classic,consumer"}
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_kafka_differs_in_nothing(kafka_libs: Path, tmp_path: Path) -> None:
     """A twentieth of the stories that fit this broker. The settings are not the tests' own: there are fifty partitions
     of `__consumer_offsets`, and other stories' groups and topics.
@@ -41,12 +41,14 @@ def test_kafka_differs_in_nothing(kafka_libs: Path, tmp_path: Path) -> None:
                 "conform",
                 "--bootstrap",
                 f"{broker.host}:{broker.port}",
+                "--timeout",
+                "200",
                 "--json",
                 *only,
             ],
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=800,
             env=environment,
             check=False,
         )

@@ -246,7 +246,7 @@ def test_a_brokers_directory_is_opened_by_our_log(kafka_broker: object, tmp_path
         if stop == "stopped":
             broker.stop()  # type: ignore[attr-defined]
         copy = tmp_path / stop
-        shutil.copytree(broker.data_dir, copy)  # type: ignore[attr-defined]
+        shutil.copytree(broker.data_dir, copy, ignore=shutil.ignore_patterns("*.tmp"))  # type: ignore[attr-defined]
         node_id = int(
             dict(line.split("=", 1) for line in (copy / "meta.properties").read_text().splitlines() if "=" in line)[
                 "node.id"

@@ -32,7 +32,7 @@ from tests.clients.waiting import wait_until
 from tests.daemon import REPOSITORY, Daemon
 from tests.reference.broker import BrokerDirectory, KafkaBroker, prepare_broker, run_tool
 from tests.reference.conftest import unavailable
-from tests.reference.described import Described, Tool, describe
+from tests.reference.described import Described, Tool, describe, describe_once
 from tests.reference.dumped import Dumped, read_dump
 from tests.reference.guide import Shell
 from tests.reference.test_transactional_logs import Client, Producer, play
@@ -255,9 +255,16 @@ def types(broker: KafkaBroker) -> dict[str, str]:
     return dict(line.split()[:2] for line in lines if line.strip() and not line.startswith("GROUP"))
 
 
+def loaded(directory: BrokerDirectory) -> KafkaBroker:
+    """The broker, started, and its coordinator with all of the story's groups."""
+    broker = directory.start()
+    describe_once(broker.tool, lambda found: "codec-gzip" in {group for group, *_ in found.offsets})
+    return broker
+
+
 def to_ours(found: Journey, shell: Shell, first: BrokerDirectory, daemon: Daemon) -> None:
     """What the guide says, and what is there then."""
-    broker = first.start()
+    broker = loaded(first)
     places = {
         "/var/lib/kafka/data": str(first.data_dir),
         "/var/lib/coordinatord": str(daemon.data_dir),
@@ -300,7 +307,7 @@ def to_kafka(found: Journey, shell: Shell, daemon: Daemon, second: BrokerDirecto
     segments = ",".join(map(str, sorted(daemon.data_dir.glob("__consumer_offsets-*/*.log"))))
     found.dumped = read_dump(run_tool(second.libs, "DumpLogSegments", "--offsets-decoder", "--files", segments))
     try:
-        _, _, found.exported, after = shell.run("To Kafka", places, {"start": lambda: started.append(second.start())})
+        _, _, found.exported, after = shell.run("To Kafka", places, {"start": lambda: started.append(loaded(second))})
         broker = started[0]
         assert "codec-gzip" in after
         found.back_on_kafka = describe(broker.tool)

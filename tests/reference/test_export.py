@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 from kafka import KafkaProducer
 
-from tests.daemon import running
-from tests.reference.broker import free_port, prepare_broker
-from tests.reference.described import describe
+from tests.daemon import free_port, running
+from tests.reference.broker import prepare_broker
+from tests.reference.described import describe_once
 from tests.reference.guide import Shell
 from tests.reference.test_exchange import KAFKA, OURS, WAIT_S, commit
 
 pytestmark = [pytest.mark.reference, pytest.mark.in_turn("kafka", 3)]
+
+OFFSETS = {("group", "orders", 0): (1, "0", 1)}
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +36,7 @@ def test_to_a_cluster_of_an_older_metadata_version(release: str, small: Path, ka
     Shell(kafka_libs, tmp_path).bash(f"coordinatord export {prepared.data_dir} --data-dir {small}")
     broker = prepared.start()
     try:
-        assert describe(broker.tool).offsets == {("group", "orders", 0): (1, "0", 1)}
+        assert describe_once(broker.tool, lambda found: bool(found.offsets)).offsets == OFFSETS
     finally:
         broker.stop()
 
@@ -57,7 +59,7 @@ def test_to_a_broker_that_is_no_controller(small: Path, kafka_libs: Path, tmp_pa
     started = [controller.launch()]
     try:
         started.append(broker.start())
-        assert describe(started[1].tool).offsets == {("group", "orders", 0): (1, "0", 1)}
+        assert describe_once(started[1].tool, lambda found: bool(found.offsets)).offsets == OFFSETS
     finally:
         for each_started in reversed(started):
             each_started.stop()

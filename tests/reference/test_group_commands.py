@@ -26,9 +26,11 @@ pytestmark = [pytest.mark.reference, pytest.mark.in_turn("kafka", 3)]
 
 SOURCE = Path(__file__).parent / "java" / "GroupCommands.java"
 SEPARATOR = "\x1e"
-MINUTE_MS = 60_000
+HOUR_MS = 3_600_000
 RECORDS = 30
-"""Of each partition, a minute apart; the last one is a minute old."""
+"""Of each partition, an hour apart: what a duration before now selects stays the same for half an hour. The last one is
+an hour old.
+"""
 COMMITTED = {("orders", 0): 5, ("orders", 1): 12, ("payments", 0): 30, ("gone-by", 0): 3}
 """orders-2 and payments-1 are not committed; of gone-by, the first ten records were deleted since."""
 
@@ -95,7 +97,7 @@ class Place:
 @pytest.fixture(scope="module")
 def place(kafka_broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Place:
     bootstrap = kafka_broker.bootstrap
-    began_ms = int(time.time() * 1000) - RECORDS * MINUTE_MS
+    began_ms = int(time.time() * 1000) - RECORDS * HOUR_MS
     topics = CliRunner()
     for name, partitions in (("orders", 3), ("payments", 2), ("gone-by", 1), ("empty", 1)):
         made = topics.invoke(cli, ["topics", "create", name, "--partitions", str(partitions), "--bootstrap", bootstrap])
@@ -103,7 +105,7 @@ def place(kafka_broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     for name, partitions in (("orders", 3), ("payments", 2), ("gone-by", 1)):
         for number in range(RECORDS * partitions):
-            at_ms = began_ms + number // partitions * MINUTE_MS
+            at_ms = began_ms + number // partitions * HOUR_MS
             producer.send(name, b"x", partition=number % partitions, timestamp_ms=at_ms)
     producer.close()
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
@@ -121,7 +123,7 @@ def forms(place: Place) -> dict[str, tuple[str, ...]]:
     file = place.directory / "plan.csv"
     file.write_text("orders,0,7\norders,2,9999\ngone-by,0,1\npayments,1,0\n")
     whole, some = ("--all-topics",), ("--topic", "orders:0,2", "--topic", "payments")
-    middle = place.began_ms + 10 * MINUTE_MS + 30_000
+    middle = place.began_ms + 10 * HOUR_MS + HOUR_MS // 2
     return {
         "earliest": ("--to-earliest", *whole),
         "latest": ("--to-latest", *whole),
@@ -132,11 +134,11 @@ def forms(place: Place) -> dict[str, tuple[str, ...]]:
         "offset-high": ("--to-offset", "4711", *whole, ),
         "forward": ("--shift-by", "9", *whole),
         "back": ("--shift-by", "-9", *whole),
-        "duration": ("--by-duration", "PT14M30S", *some),
-        "duration-all": ("--by-duration", "P1DT1H", *whole),
+        "duration": ("--by-duration", "PT14H30M", *some),
+        "duration-all": ("--by-duration", "P2DT1H", *whole),
         "duration-none": ("--by-duration", "PT1S", *some, "--topic", "empty"),
         "datetime": ("--to-datetime", iso(middle), *some),
-        "datetime-zone": ("--to-datetime", iso(middle + 90 * MINUTE_MS) + "+01:30", *some, "--topic", "gone-by"),
+        "datetime-zone": ("--to-datetime", iso(middle + 3 * HOUR_MS // 2) + "+01:30", *some, "--topic", "gone-by"),
         "datetime-late": ("--to-datetime", "2199-01-01T00:00:00.000Z", *whole),
         "file": ("--from-file", str(file)),
     }  # fmt: skip

@@ -12,7 +12,7 @@ import json
 import socket
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -32,6 +32,8 @@ TOKENS = (
 )
 REAUTH_MS = 60_000
 SHORT_MS = 1_500
+WITHIN_S = 0.5
+"""A talk that its pauses alone should hold up takes less than this; half of what decides about its answers, or less."""
 
 Message = tuple[int, int, bytes]
 """(API key, version, body); an API key of -1: the body is a bare frame."""
@@ -134,6 +136,18 @@ def talk(port: int, messages: Sequence[Message], pauses_s: Sequence[float] = ())
     return answers
 
 
+def in_time(talks: Callable[[], Sequence[list[bytes | None]]], limit_s: float) -> Sequence[list[bytes | None]]:
+    """What `talks` gives once it has taken less than `limit_s`, or at last: what a session that ends by the clock
+    answers says nothing if a busy machine has held the talk up.
+    """
+    for _ in range(20):
+        began_s = time.monotonic()
+        answers = talks()
+        if time.monotonic() - began_s < limit_s:
+            break
+    return answers
+
+
 @pytest.fixture(scope="module")
 def ports() -> dict[str, int]:
     first = free_port(3)
@@ -205,7 +219,8 @@ def test_a_talk_is_the_same(kafka: dict[str, int], ours: dict[str, int], what: s
 
 @pytest.mark.parametrize("what", AGAIN)
 def test_a_session_is_renewed_or_not_as_on_kafka(kafka: dict[str, int], ours: dict[str, int], what: str) -> None:
-    assert talk(ours["AGAIN"], AGAIN[what]) == talk(kafka["AGAIN"], AGAIN[what])
+    here, there = in_time(lambda: [talk(ports["AGAIN"], AGAIN[what]) for ports in (ours, kafka)], 2 * WITHIN_S)
+    assert here == there
 
 
 def test_a_request_instead_of_a_token_ends_the_connection(kafka: dict[str, int], ours: dict[str, int]) -> None:
@@ -221,7 +236,10 @@ def test_a_session_that_has_ended_serves_a_handshake_alone(
     kafka: dict[str, int], ours: dict[str, int], pause_s: float, then: Message
 ) -> None:
     said = [handshake("PLAIN"), token(ALICE), then]
-    here, there = (talk(ports["SHORT"], said, (0, 0, pause_s)) for ports in (ours, kafka))
+    here, there = in_time(
+        lambda: [talk(ports["SHORT"], said, (0, 0, pause_s)) for ports in (ours, kafka)], 2 * pause_s + WITHIN_S
+    )
     if then is METADATA_V0:  # whose answers have addresses in them
-        here, there = ([each is None for each in answers] for answers in (here, there))
-    assert here == there
+        assert [each is None for each in here] == [each is None for each in there]
+    else:
+        assert here == there

@@ -5,6 +5,7 @@ That keeps the fixtures honest: a suite that passed on us alone would teach what
 
 from __future__ import annotations
 
+import asyncio
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.reference.broker import running_broker
+from tests.reference.record import coordinator_ready
 
 pytestmark = [pytest.mark.reference, pytest.mark.clients]
 
@@ -21,8 +23,10 @@ QUICK = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.heartbeat.interval.ms": "100",
     "group.consumer.min.heartbeat.interval.ms": "100",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
 }
-TIMEOUT_S = 240
+TIMEOUT_S = 600
 RECIPES = Path(__file__).parents[1] / "clients" / "test_recipes.py"
 ON_ANY_BROKER = {
     "test_a_poison_message",
@@ -111,17 +115,19 @@ def test_reads_and_waits_are_those_of_kafka(kafka_libs: Path, tmp_path: Path) ->
     ours, printed = outcome("thread", "test_both.py", directory=tmp_path)
     assert ours == {"passed": 5}, printed
     with running_broker(kafka_libs, tmp_path / "kafka", QUICK) as broker:
+        asyncio.run(coordinator_ready(broker))
         theirs, printed = outcome(broker.bootstrap, "test_both.py", directory=tmp_path)
     assert theirs == {"passed": 3, "skipped": 2}, printed
     assert "Only coordinatord can do this, and the broker is another one: make a fault." in printed
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(800)
 def test_the_recipes_pass_on_kafka(kafka_libs: Path, tmp_path: Path) -> None:
     """Those that ask for what only coordinatord can do are skipped, and say what that is."""
     pytest.importorskip("faststream.kafka")
     report = tmp_path / "report.xml"
     with running_broker(kafka_libs, tmp_path / "kafka", QUICK) as broker:
+        asyncio.run(coordinator_ready(broker))
         _, printed = outcome(broker.bootstrap, RECIPES, f"--junitxml={report}", directory=RECIPES.parents[2])
     told = {each.get("name", ""): each for each in ElementTree.parse(report).iter("testcase")}
     skipped = {name: each.find("skipped") for name, each in told.items()}

@@ -31,10 +31,10 @@ from tests.reference.broker import cache_directory, exclusive, kafka_libs
 from tests.simulation.accounts import Seen, Told, account, simulated
 from tests.simulation.stories import happenings
 
-FORM_LIMIT_S = 60.0
+FORM_LIMIT_S = 120.0
 QUIET_S = 1.5  # without news a group that owns everything has formed
 READY_LIMIT_S = 120.0
-ANSWER_LIMIT_S = 20.0
+ANSWER_LIMIT_S = 120.0
 
 Command = Callable[[dict[str, Any]], list[str]]
 """From a consumer's topic, assignor and settings to the process that is one."""

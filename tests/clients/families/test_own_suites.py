@@ -23,11 +23,11 @@ from tests.clients.families import toolchains
 from tests.clients.families.toolchains import ToolMissing
 from tests.daemon import Daemon, running
 
-pytestmark = [pytest.mark.clients, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(3000)]
 
 VERSION = "3.0.12"
 STAND_INS = Path(__file__).parent / "stand_ins"
-SUITE_TIMEOUT_S = 350
+SUITE_TIMEOUT_S = 1000
 TEST_TIMEOUT_S = 60
 
 FILES = ("test_admin_integration.py", "test_consumer_integration.py", "test_producer_integration.py")

@@ -130,7 +130,7 @@ def test_read_process_write_exactly_once(
         seen.update(everything_in(bootstrap, target, "read_committed"))
         return seen.keys() == expected.keys()
 
-    wait_for(programs, all_there, "all copies")
+    wait_for(programs, all_there, "all copies", timeout_s=300)
     assert seen == expected, "each once"
     for each in programs:
         each.close()

@@ -3,7 +3,7 @@
 The broker must advertise the proxy's port, or clients would go past it after their first Metadata answer.
 
 Kafka's controller acknowledges a change of metadata before its broker knows it. The proxy can hold such an answer back
-for a moment, so that the client's next call finds what it has changed.
+until the broker does (`settle`), so that the client's next call finds what it has changed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import contextlib
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
 HOST = "127.0.0.1"
@@ -36,9 +36,9 @@ class Seen:
 class CountingProxy:
     """Runs in a thread of its own."""
 
-    def __init__(self, port: int, target_port: int, *, settle_s: float = 0) -> None:
+    def __init__(self, port: int, target_port: int, *, settle: Callable[[], Awaitable[None]] | None = None) -> None:
         self.port = port
-        self.settle_s = settle_s
+        self.settle = settle
         self.seen: list[Seen] = []
         self._target_port = target_port
         self._loop = asyncio.new_event_loop()
@@ -90,9 +90,9 @@ class CountingProxy:
                         seen = list(heads.feed(data))
                         self.seen += seen
                         to_settle += sum(each.api_key in CHANGES_METADATA for each in seen)
-                    elif to_settle:
+                    elif to_settle and self.settle is not None:
                         to_settle = 0
-                        await asyncio.sleep(self.settle_s)
+                        await self.settle()
                     sink.write(data)
                     await sink.drain()
             except ConnectionError:

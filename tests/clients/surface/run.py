@@ -5,7 +5,9 @@ python -m tests.clients.surface.run [--all] kafka-python        prints what diff
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import itertools
 import os
 import secrets
 import subprocess
@@ -19,6 +21,14 @@ from pathlib import Path
 from kafka import KafkaAdminClient, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.errors import CoordinatorNotAvailableError, NoError
 
+from coordinatord.admin.topics import TOPIC_RESOURCE
+from coordinatord.conform.raw_client import RawClient
+from kafka_wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kafka_wire.api.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from tests.clients.brokers import QUICK_SETTINGS
 from tests.clients.families.program import Command
 from tests.clients.surface.compare import problems, rows, shown
@@ -34,9 +44,10 @@ SETTINGS = {
     **QUICK_SETTINGS,
     "log.retention.ms": "-1",  # programs write records of 1970
 }
-PROGRAM_TIMEOUT_S = 120
-SETTLE_S = 0.25
-"""Longer than Kafka's broker takes to learn what its controller has acknowledged, unless the machine is very busy."""
+PROGRAM_TIMEOUT_S = 600
+MARKED = "first"
+"""The topic whose setting tells how far Kafka's broker is with what its controller has acknowledged."""
+MARKER = "retention.ms"
 FURTHER_RUNS = 2
 SHOWN_CHARACTERS = 4_000
 
@@ -61,12 +72,38 @@ class Played:
     strays: dict[str, list[Seen]]
 
 
+class CaughtUp:
+    """Waits until Kafka's broker has applied all that its controller has acknowledged so far.
+
+    It applies changes in their order, and tells of a setting before it is done with the rest of the same change: so
+    when it tells of the second of two further settings, it is done with everything before the first.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._values = itertools.count(10**12)
+
+    async def __call__(self) -> None:
+        client = await RawClient.connect(HOST, self._port)
+        with contextlib.closing(client), contextlib.suppress(ConnectionError):
+            for value in itertools.islice(map(str, self._values), 2):
+                change = AlterConfigsResource(TOPIC_RESOURCE, MARKED, [AlterableConfig(MARKER, 0, value)])
+                made = await client.ask(IncrementalAlterConfigsRequest([change]), 1)
+                if made.responses[0].error_code:  # there is no such topic yet
+                    return
+                asked = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, MARKED, [MARKER])])
+                while True:
+                    if (await client.ask(asked, 1)).results[0].configs[0].value == value:
+                        break
+                    await asyncio.sleep(0.01)
+
+
 @contextlib.contextmanager
 def kafka_side(libs: Path, directory: Path) -> Iterator[Side]:
     port = free_port()
     with (
         running_broker(libs, directory, SETTINGS, advertised_port=port) as kafka,
-        CountingProxy(port, kafka.port, settle_s=SETTLE_S) as proxy,
+        CountingProxy(port, kafka.port, settle=CaughtUp(kafka.port)) as proxy,
     ):
         _make_internal_topics(proxy.bootstrap)
         yield Side("Kafka", proxy, kafka)
@@ -87,11 +124,11 @@ def _make_internal_topics(bootstrap: str) -> None:
     producer = KafkaProducer(bootstrap_servers=bootstrap, transactional_id="first")
     producer.init_transactions()
     producer.begin_transaction()
-    producer.send("first", b"value").get(TIMEOUT_S)
+    producer.send(MARKED, b"value").get(TIMEOUT_S)
     producer.commit_transaction()
     producer.close(timeout=TIMEOUT_S)
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    committed = {TopicPartition("first", 0): OffsetAndMetadata(0, "", -1)}
+    committed = {TopicPartition(MARKED, 0): OffsetAndMetadata(0, "", -1)}
 
     def altered() -> bool:
         try:

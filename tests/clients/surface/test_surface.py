@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -18,7 +19,7 @@ from tests.clients.surface.run import Side
 from tests.clients.surface.table import PAGE, page_with, section, sections
 from tests.reference.broker import ReferenceUnavailable, kafka_libs
 
-pytestmark = [pytest.mark.clients, pytest.mark.reference, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.clients, pytest.mark.reference, pytest.mark.timeout(2400)]
 
 
 def missing(reason: str, *, optional: bool = False) -> None:
@@ -65,7 +66,10 @@ def test_every_call_comes_to_the_same(
     known = KNOWN.get(family.name, {})
 
     def compare() -> tuple[list[Row], list[str]]:
-        on_kafka, on_ours = run.play_both(command, kafka, ours)
+        try:
+            on_kafka, on_ours = run.play_both(command, kafka, ours)
+        except (AssertionError, subprocess.TimeoutExpired) as error:
+            return [], [str(error)]
         compared = rows(on_kafka.outcomes, on_ours.outcomes, known)
         return compared, problems(compared, known) + run.reached(command, on_kafka, on_ours, ours)
 

@@ -59,6 +59,7 @@ def test_groups_of_every_kind(kafka_libs: Path, tmp_path: Path) -> None:
     overrides = {
         "group.initial.rebalance.delay.ms": "0",
         "offsets.topic.num.partitions": "2",
+        "transaction.state.log.num.partitions": "1",
         "offsets.retention.check.interval.ms": "500",
     }
     with running_broker(kafka_libs, tmp_path, overrides) as broker:
@@ -205,7 +206,7 @@ def transactions(library: Any, bootstrap: str, name: str) -> None:
     """Offsets committed in a transaction that commits, and in one that aborts."""
     topic = create_topic(library, bootstrap, name)
     producer = library.Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
-    producer.init_transactions(30)
+    producer.init_transactions(120)
     consumer = library.Consumer({"bootstrap.servers": bootstrap, "group.id": name})
     for number, end in enumerate(
         (producer.commit_transaction, producer.abort_transaction, producer.commit_transaction)
@@ -222,7 +223,7 @@ def open_transaction(library: Any, bootstrap: str, name: str) -> None:
     """Offsets in a transaction that nobody ends."""
     topic = create_topic(library, bootstrap, name)
     producer = library.Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
-    producer.init_transactions(30)
+    producer.init_transactions(120)
     producer.begin_transaction()
     consumer = library.Consumer({"bootstrap.servers": bootstrap, "group.id": name})
     offsets = [library.TopicPartition(topic, partition, 7) for partition in range(4)]

@@ -15,6 +15,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, Ne
 from kafka.structs import OffsetAndMetadata
 
 from coordinatord.pipeline.source.segments import OFFSETS_TOPIC
+from tests.daemon import free_port
 from tests.reference import broker as reference
 
 READER, WORD, PLAIN_WORD = "reader", "correct-horse-scram", "correct-horse-plain"
@@ -101,7 +102,7 @@ def running_kafka(libs: Path, directory: Path) -> Iterator[Kafka]:
     store = certificate(directory, "ca")
     certificate(directory, "other")
     host = reference.HOST
-    plain, secure, proxied, target, controller = (reference.free_port() for _ in range(5))
+    plain, secure, proxied, target, controller = range(first := free_port(5), first + 5)
     listeners = f"PLAINTEXT://{host}:{plain},SECURE://{host}:{secure}"
     overrides = {
         **SETTINGS,

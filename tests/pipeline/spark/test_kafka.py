@@ -4,6 +4,7 @@ in a sentence; the log cleaner at work on segments that are being read; and a gr
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -288,7 +289,7 @@ def test_a_broker_that_goes_away_is_told_of(spark: Any, kafka: Kafka, tmp_path: 
     host = kafka.plain.partition(":")[0]
     proxied = f"{host}:{kafka.proxied_port}"
     seen: list[int] = []
-    source = Source(bootstrap=proxied, maxRecordsPerTrigger=20, patienceSeconds=2)
+    source = Source(bootstrap=proxied, maxRecordsPerTrigger=20, patienceSeconds=30)
     with RecordingProxy(host, kafka.proxied_port, host, kafka.proxy_target_port):
         stream = source.read_stream(spark, "offset_commits").writeStream
         stream = stream.foreachBatch(lambda frame, _number: seen.append(frame.count()))
@@ -377,7 +378,8 @@ def test_segments_that_kafka_cleans_under_a_query(spark: Any, kafka: Kafka, tmp_
         planned = plan(log, 1000)
         query = stream.start()
         before, generations = replaced(directory), 0
-        for number in range(10, 300, 5):
+        ends_s = time.monotonic() + WAIT_S
+        for number in itertools.takewhile(lambda _: time.monotonic() < ends_s, itertools.count(10, 5)):
             kafka.commit(group, range(number, number + 5))
             now = replaced(directory)
             generations += bool(before - now)
