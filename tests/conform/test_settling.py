@@ -28,6 +28,7 @@ from kafka_wire.api.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from kafka_wire.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kafka_wire.api.metadata import MetadataRequest, MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from kafka_wire.errors import ErrorCode
 from kafka_wire.registry import codec
@@ -60,6 +61,8 @@ class LaggingBroker:
             return MetadataResponse(
                 topics=[MetadataResponseTopic(0, topic.name, partitions=partitions) for topic in request.topics or []]
             )
+        if isinstance(request, ListOffsetsRequest):
+            return ListOffsetsResponse()
         assert isinstance(request, DescribeConfigsRequest)
         configs = [DescribeConfigsResourceResult("setting", "2" if has_applied else "1")]
         return DescribeConfigsResponse(
