@@ -28,6 +28,7 @@ from tests.clients.families.clients import CLIENTS
 from tests.clients.families.program import Command, Program, run_program
 from tests.clients.recorded import CLOSED, OPENED, PHASES, TRAFFIC, path_of, write
 from tests.clients.recording_proxy import Frame, RecordingProxy
+from tests.daemon import free_port
 from tests.reference.broker import HOST, KAFKA_VERSION, kafka_libs, running_broker
 
 FAMILIES = {
@@ -212,7 +213,7 @@ def main() -> None:
         host, _, port = chosen.broker.rpartition(":")
         record(chosen.broker, (host, int(port)), chosen.proxy_port, chosen.steady_s, chosen.out, told)
         return
-    settings, port = {"num.partitions": str(PARTITIONS)}()
+    settings, port = {"num.partitions": str(PARTITIONS)}, free_port()
     with (
         tempfile.TemporaryDirectory() as directory,
         running_broker(kafka_libs(), Path(directory), settings, advertised_port=port) as kafka,
