@@ -121,7 +121,9 @@ class Daemon:
         command += ["--listen", self.bootstrap, "--data-dir", str(self.data_dir), "--log-format", "json"]
         if self.workers > 1:
             command += ["--workers", str(self.workers)]
-        for name, value in self.settings.items():
+        # The supervisor kills workers that take longer, and a slow disk does.
+        patience = {"shutdown.timeout.ms": "60000"} if self.workers > 1 else {}
+        for name, value in {**patience, **self.settings}.items():
             command += ["--set", f"{name}={value}"]
         return [*command, *self.arguments]
 

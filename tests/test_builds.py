@@ -57,7 +57,7 @@ def test_a_compiled_wheel_asks_for_the_compiler_and_for_what_the_modules_import(
         env={**os.environ, "COORDINATORD_COMPILE": compile_},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert asked.returncode == 0, asked.stderr
@@ -104,7 +104,7 @@ def run(checkout: Path, *arguments: str, **more: str) -> str:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -113,7 +113,7 @@ def run(checkout: Path, *arguments: str, **more: str) -> str:
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + 300
     while not holds():
         assert time.monotonic() < deadline_s
         time.sleep(0.01)
@@ -209,6 +209,7 @@ def test_what_failed_is_not_tried_again_until_a_source_changes(checkout: Path) -
     leave_uncompiled(checkout, FAILS)
     run(checkout)
     wait_until((checkout / "build" / "compiled.failed").exists)
+    wait_until(lambda: is_free(checkout))
     assert "there is an error in it" in (checkout / "build" / "compile.log").read_text()
     assert "failed (log: build/compile.log)" in run(checkout)
     (checkout / "setup.py").write_text(MAKES)

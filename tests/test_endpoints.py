@@ -140,7 +140,7 @@ async def test_our_client_reads_by_the_second_listener_when_the_first_leads_nowh
     made.start()
     try:
         producer = KafkaProducer(bootstrap_servers=outside)
-        producer.send("t", b"v", partition=0).get(20)
+        producer.send("t", b"v", partition=0).get(60)
         producer.close(timeout=10)
         async with Client(outside, MemberSettings("g", auto_offset_reset="earliest")) as client:
             client.subscribe(["t"])

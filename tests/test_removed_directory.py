@@ -53,7 +53,7 @@ def test_nothing_is_acknowledged_that_would_be_gone(tmp_path: Path, flush: str) 
         # What is not flushed is checked from time to time.
         assert asyncio.run(committed_after_removal(daemon, 0.0 if flush == "always" else 2 * CHECK_S)) == 0
         assert daemon.process is not None
-        assert daemon.process.wait(10) == 1
+        assert daemon.process.wait(60) == 1
     finally:
         daemon.kill()
     assert daemon.events("the log failed; stopping")

@@ -14,7 +14,7 @@ from coordinatord.conform.story import Story
 from coordinatord.conform.target import Target, describe, until_ready
 
 AT_ONCE = 24
-STILL_S = 0.5
+STILL_S = 1.0
 """So long a broker may still create what stories had asked for when they were cut off."""
 GONE = "the broker does not accept connections any more"
 """Why a story was not played, or not to its end, if the broker has ended. Another story may have ended it."""
@@ -59,7 +59,7 @@ async def play_all(
             tell(last)
             outcomes.append(last)
     except asyncio.CancelledError:  # Ctrl-C; a second one does not wait for this
-        for _ in range(0 if is_own else 2):
+        for _ in range(0 if is_own else 3):
             await asyncio.sleep(STILL_S)
             await clean_up(target, broker, run)
         raise

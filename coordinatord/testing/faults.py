@@ -10,7 +10,7 @@ from coordinatord.testing.links import Link
 from coordinatord.testing.problems import KafkaError, NeverFired
 from coordinatord.testing.waits import Looking, Waited
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 30.0
 
 
 class Fault:

@@ -10,7 +10,7 @@ from coordinatord.testing.links import Link
 from coordinatord.testing.views import GroupView, MemberView, Rebalance, TopicPartition
 from coordinatord.testing.waits import Looking, Waited, refuse_plain_with
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 30.0
 """How long waits wait unless they are told."""
 
 

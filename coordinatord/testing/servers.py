@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from coordinatord.control.control import Control
     from coordinatord.daemon.daemon import Daemon
 
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 90.0
 START_ATTEMPTS = 3
-STOP_TIMEOUT_S = 10.0
+STOP_TIMEOUT_S = 60.0
 LOOK_S = 0.005
 """How often it is looked whether a process has written its ready file."""
 

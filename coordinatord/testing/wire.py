@@ -45,7 +45,7 @@ VERSIONS: dict[type[Any], int] = {
 }
 """Others are given by the caller."""
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 30.0
 RETRY_S = 0.02
 MAX_BYTES = 16 << 20
 EARLIEST, LATEST = -2, -1

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-PATIENCE_S = 30
+PATIENCE_S = 90
 Start = Callable[..., subprocess.Popen[str]]
 
 
@@ -171,13 +171,14 @@ def test_more_signals_do_not_change_how_it_ends(start: Start, workers: int) -> N
     """A script that sends one to the process and one to its group, or a user who presses Ctrl-C again."""
     process = start("--listen", "127.0.0.1:0", "--set", f"workers={workers}")
     listening(process)
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGINT)
     deadline, sent = time.monotonic() + PATIENCE_S, 0
     while process.poll() is None:
         assert time.monotonic() < deadline
         process.send_signal((signal.SIGTERM, signal.SIGINT)[sent % 2])
         sent += 1
         time.sleep(0.001)
-    assert sent > 1
     assert process.returncode == 0
     assert process.stderr is not None
     assert json.loads(process.stderr.readlines()[-1])["event"] == "stopped"

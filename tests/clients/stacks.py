@@ -24,7 +24,7 @@ from kafka.errors import RetriableError
 from coordinatord.testing import Kafka
 
 TOPIC = "orders"
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 Send = Callable[[bytes], None]
 """Sends a value to the topic's first partition; returns when it is acknowledged, raises if it is not."""

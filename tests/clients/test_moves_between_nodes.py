@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.clients,
     pytest.mark.filterwarnings("ignore::coordinatord.testing.KafkaLeftovers"),
 ]
-WAIT_S = 30.0
+WAIT_S = 120.0
 PARTITIONS = 4
 VALUES = 40
 BY_NAME = {str(each): each for each in STACKS}

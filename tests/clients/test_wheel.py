@@ -43,7 +43,7 @@ KAFKA_PYTHON = next(
     if "kafka-python" in each
 )
 START_TIMEOUT_S = 60
-LEDGER_TIMEOUT_S = 30  # a rebalance is written a moment after it ended
+LEDGER_TIMEOUT_S = 110  # a rebalance is written a moment after it ended
 
 CONSUMER = """
 import sys, time
@@ -207,11 +207,11 @@ def serving(coordinatord: Path, directory: Path, environment: dict[str, str]) ->
             time.sleep(0.05)
         yield f"{HOST}:{port}"
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0, log.read_text()
+        assert process.wait(90) == 0, log.read_text()
     finally:
         if process.poll() is None:
             process.kill()
-            process.wait(30)
+            process.wait(90)
 
 
 @pytest.mark.rotating(3)

@@ -16,7 +16,7 @@ from tests.compose.stack import CONSUMERS, IMAGE, ON_HOST, PARTITIONS, Stack, hi
 pytestmark = [
     pytest.mark.compose,
     # Building everything counts for the first test; each step has a limit of its own.
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(1800),
     # One stack: with several test processes, all of them in one.
     pytest.mark.xdist_group("compose"),
 ]

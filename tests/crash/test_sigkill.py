@@ -83,8 +83,14 @@ class Crashes:
                 configs=[CreatableTopicConfig(name, value) for name, value in TABLE_CONFIGS.items()],
             ),
         ]
-        made = await line.ask(CreateTopicsRequest(wanted), 7)
-        assert [each.error_code for each in made.topics] == [0, 0, 0]
+        done = {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}
+        for _ in range(20):  # a node gives up after a second if its database does not answer
+            made = await line.ask(CreateTopicsRequest(wanted), 7)
+            if {each.error_code for each in made.topics} <= done:
+                break
+            await asyncio.sleep(0.5)
+        else:
+            raise AssertionError(made)
         line.close()
 
     def begin(self) -> None:

@@ -69,7 +69,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 
 
 @pytest.mark.hostile
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(1200)
 def test_beside_new_partitions_and_new_segments(daemon: Daemon) -> None:
     """One request gives each of many partitions its first record, the next one begins a segment in each of them. Both
     take hundreds of flushes; the neighbour waits for a few of them, and commits about once for each four partitions. In

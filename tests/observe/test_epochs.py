@@ -341,7 +341,7 @@ async def play(port: int, *, until: str = "") -> None:
 
 
 def wait_for(found: Callable[[], list[Any]], count: int) -> list[Any]:
-    for _ in range(100):
+    for _ in range(600):
         if len(found()) >= count:
             break
         time.sleep(0.1)

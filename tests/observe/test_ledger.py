@@ -363,7 +363,7 @@ async def end_together(data_dir: Path, records: int) -> list[int]:
 
 def test_many_that_end_together_do_not_keep_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger_writer, "TURN_S", 0.0)
-    written = asyncio.run(asyncio.wait_for(end_together(tmp_path / "data", 40), 30))
+    written = asyncio.run(asyncio.wait_for(end_together(tmp_path / "data", 40), 90))
     assert written == list(range(41)), "one a turn, if there is time for no more"
 
 

@@ -109,7 +109,7 @@ class Play:
         from confluent_kafka.admin import NewTopic
 
         for future in self.admin.create_topics([NewTopic(name, partitions, 1)]).values():
-            future.result(30)
+            future.result(120)
         self.partitions[name] = partitions
 
     def step(
@@ -133,7 +133,7 @@ class Play:
             for partition in range(count):
                 with contextlib.suppress(KafkaException):  # a partition that it has not heard of yet
                     self.producer.produce(topic, b"x", partition=partition)
-        self.producer.flush(10)
+        self.producer.flush(60)
         for each in self.here.values():
             for message in each.consume(50, 0.05):
                 assert message.error() is None or message.error().retriable(), message.error()
@@ -188,6 +188,8 @@ class Play:
                 found[client] = [[topic, int(number)] for topic, numbers in topics for number in numbers.split(",")]
         assert {name: sorted(each) for name, each in found.items()} == before == self.owners(), told
         self.story.members.append((round(time.time() * 1000), before))
+        for _ in range(12):  # nobody has committed meanwhile, and the log tells from commits how a member has gone
+            self.work()
 
     def close(self, name: str) -> None:
         self.here.pop(name).close()
@@ -275,7 +277,7 @@ def _grow(it: Play, topic: str, count: int) -> None:
     from confluent_kafka.admin import NewPartitions
 
     for future in it.admin.create_partitions([NewPartitions(topic, count)]).values():
-        future.result(30)
+        future.result(120)
     it.partitions[topic] = count
 
 

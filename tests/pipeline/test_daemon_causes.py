@@ -28,7 +28,7 @@ from tests.pipeline.source.test_kafka_segments import rows_in
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.in_turn("slow", 2)]  # sessions have to end
 
 PARTITIONS = 6
-SESSIONS_MS = {"short": 6_000, "long": 9_000}
+SESSIONS_MS = {"short": 12_000, "long": 16_000}
 PLOT = ("start", "start", "kill", "start", "terminate", "start", "kill", "terminate", "start", "terminate")
 """What happens to each group, one thing after the other, when it has rebalanced and worked for a while."""
 WORK_S = 5

@@ -7,9 +7,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from coordinatord.postgresql import sharing, store
 from tests.postgresql.server import Server, missing, running
 
 _numbers = itertools.count(1)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine takes longer than an event loop should wait."""
+    monkeypatch.setattr(sharing, "FILE_S", 60.0)
+    monkeypatch.setattr(store, "FILE_S", 60.0)
 
 
 @pytest.fixture(scope="session")

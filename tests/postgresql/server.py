@@ -21,7 +21,7 @@ from tests.daemon import free_port
 ROLE = "coordinatord"
 """A role without any right but to log in; it owns the database."""
 
-WAIT_S = 60.0
+WAIT_S = 300.0
 
 
 def programs() -> Path | None:

@@ -76,7 +76,7 @@ LATER = (ErrorCode.NOT_CONTROLLER, ErrorCode.UNKNOWN_SERVER_ERROR)
 def secured(make: Make, **more: str) -> Make:
     """Makes nodes with a second listener, at the next port, where clients log in."""
 
-    def made(url: str, number: int, lease_ms: int = 5_000, **settings: str) -> Node:
+    def made(url: str, number: int, lease_ms: int = 10_000, **settings: str) -> Node:
         port = free_port(2)
         names = f"PLAINTEXT://{HOST}:{port},SASL_PLAINTEXT://{HOST}:{port + 1}"
         own = {"listeners": names, "sasl_enabled_mechanisms": SCRAM, "inter_broker_listener_name": "PLAINTEXT"}

@@ -69,7 +69,7 @@ def test_what_was_acknowledged_survives_kills_of_node_and_database(tmp_path: Pat
     seed = int(os.environ.get("COORDINATORD_CRASH_SEED") or secrets.randbelow(1 << 32))
     print(f"\nCOORDINATORD_CRASH_SEED={seed}")
     url = victim.make_database("crashes")
-    daemon = Leader(tmp_path, {**SETTINGS, "storage": url, "storage.lease.ms": "1000"})
+    daemon = Leader(tmp_path, {**SETTINGS, "storage": url, "storage.lease.ms": "6000"})
     daemon.start()
 
     async def survive() -> str:

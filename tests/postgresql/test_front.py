@@ -152,7 +152,7 @@ def test_a_node_that_waits_tells_who_leads(nodes: Callable[..., Node], database:
                 brokers.update({each.node_id for each in answers[0].brokers} & {e.node_id for e in answers[1].brokers})
                 await asyncio.sleep(0.05)
 
-        await asyncio.wait_for(told(), 30)
+        await asyncio.wait_for(told(), 90)
         await the_same(leading, line, ApiVersionsRequest("test", "1"), 4)
         asked = [MetadataRequestTopic(name="topic"), MetadataRequestTopic(name="missing")]
         answers = [await each.ask(MetadataRequest(asked, False), 12) for each in (leading, line)]

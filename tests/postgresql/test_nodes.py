@@ -114,12 +114,15 @@ async def committed(line: Line, group: str = "group") -> int | ErrorCode:
     return found.topics[0].partitions[0].committed_offset if found.topics else -1
 
 
+LATER = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
 async def settled(ask: Callable[[], Awaitable[Any]]) -> Any:
     """The first answer that is not "later"."""
     deadline_s = time.monotonic() + WAIT_S
     while True:
         answer = await ask()
-        if answer not in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE):
+        if answer not in LATER:
             return answer
         assert time.monotonic() < deadline_s, answer
         await asyncio.sleep(0.02)
@@ -241,7 +244,7 @@ def test_a_node_whose_database_is_away(nodes: Callable[..., Node], victim: Serve
     """
 
     async def play() -> None:
-        node = nodes(victim.make_database("away"), 1, lease_ms=10_000, offsets_commit_timeout_ms="500")
+        node = nodes(victim.make_database("away"), 1, lease_ms=30_000, offsets_commit_timeout_ms="500")
         node.start()
         line = await with_topic(node)
         member_line, other = await connected(node), await connected(node)
@@ -280,7 +283,7 @@ def test_a_node_whose_database_is_away(nodes: Callable[..., Node], victim: Serve
 
 def test_a_stop_does_not_wait_for_a_database_that_is_away(nodes: Callable[..., Node], victim: Server) -> None:
     async def play() -> None:
-        node = nodes(victim.make_database("stop"), 1, shutdown_timeout_ms="1000")
+        node = nodes(victim.make_database("stop"), 1, lease_ms=30_000, shutdown_timeout_ms="1000")
         node.start()
         line = await with_topic(node)
         victim.kill()

@@ -52,7 +52,7 @@ async def played(directory: Path, pair: Pair, seed: int, leaders: int) -> str:
         await cluster.close()
 
 
-@pytest.mark.timeout(7_200 if in_full() else 900)
+@pytest.mark.timeout(7_200 if in_full() else 2_400)
 @pytest.mark.parametrize("leaders", [1, 2])
 def test_nothing_acknowledged_is_lost_with_a_primary(leaders: int, tmp_path: Path) -> None:
     if why := missing():
@@ -83,7 +83,7 @@ async def promoted_behind(directory: Path, pair: Pair) -> list[str]:
         await cluster.close()
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(2_400)
 def test_an_asynchronous_standby_that_is_promoted_is_noticed(tmp_path: Path) -> None:
     """It loses what had not reached it: the checker tells, and a node warns of it when it starts."""
     if why := missing():

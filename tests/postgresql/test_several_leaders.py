@@ -58,7 +58,7 @@ def led(node: Node) -> int | None:
     return found[-1]["seat"] if found else None
 
 
-async def leading(make: Make, url: str, leaders: int, spares: int = 0, lease_ms: int = 5_000) -> list[Node]:
+async def leading(make: Make, url: str, leaders: int, spares: int = 0, lease_ms: int = 10_000) -> list[Node]:
     """Nodes by seat, the spares after them; all of them run."""
     made = [make(url, number, lease_ms=lease_ms, storage_leaders=str(leaders)) for number in range(1, leaders + 1)]
     for node in made:
@@ -497,7 +497,7 @@ def test_what_a_dead_node_had_of_a_deleted_topic_goes_when_its_seat_is_taken(
         return {str(topic): int(str(count)) for topic, count in found if not str(topic).startswith("__")}
 
     async def play() -> None:
-        made = await leading(nodes, database, 2, lease_ms=3_000)
+        made = await leading(nodes, database, 2, lease_ms=8_000)
         for topic in ("gone", "kept"):
             await create(made[0], topic, 2)
             await known_to(made, topic)
@@ -533,7 +533,7 @@ def test_what_a_dead_node_had_of_a_deleted_topic_goes_when_its_seat_is_taken(
 
 def test_without_a_spare_a_seat_is_nobodys_and_clients_are_told(nodes: Make, database: str) -> None:
     async def play() -> None:
-        made = await leading(nodes, database, 2, lease_ms=3_000)
+        made = await leading(nodes, database, 2, lease_ms=8_000)
         await create(made[0], "topic", 2)
         await known_to(made, "topic")
         made[1].kill()

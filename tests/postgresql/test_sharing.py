@@ -11,7 +11,7 @@ import pytest
 
 from coordinatord.log import checkpoint
 from coordinatord.log.disk import OsDisk
-from coordinatord.postgresql import sharing, store
+from coordinatord.postgresql import sharing
 from coordinatord.postgresql.contract import Away
 from coordinatord.postgresql.copy_disk import CopyDisk
 from coordinatord.postgresql.database import Link
@@ -66,13 +66,6 @@ class Sharer:
         self.shared.close()
         self.lease.close(release=True)
         self.store.close()
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine takes longer than an event loop should wait."""
-    monkeypatch.setattr(sharing, "FILE_S", 60.0)
-    monkeypatch.setattr(store, "FILE_S", 60.0)
 
 
 @pytest.fixture

@@ -198,6 +198,8 @@ TOOLS = {
 
 def run_tool(libs: Path, tool: str, *arguments: str, timeout_s: float = TOOL_TIMEOUT_S) -> str:
     """Run one of Kafka's command-line tools by the last part of its class name."""
+    if tool == "ConsumerGroupCommand":  # five seconds for each answer, if nothing is said
+        arguments = (*arguments, "--timeout", str(TOOL_TIMEOUT_S * 1000))
     return run_java(libs, TOOLS[tool], *arguments, timeout_s=timeout_s)
 
 

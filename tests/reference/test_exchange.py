@@ -37,7 +37,7 @@ from tests.reference.dumped import Dumped, read_dump
 from tests.reference.guide import Shell
 from tests.reference.test_transactional_logs import Client, Producer, play
 
-pytestmark = [pytest.mark.reference, pytest.mark.timeout(600), pytest.mark.in_turn("kafka", 3)]
+pytestmark = [pytest.mark.reference, pytest.mark.timeout(1800), pytest.mark.in_turn("kafka", 3)]
 
 PARTITIONS = 3
 RECORDS = 120

@@ -54,7 +54,7 @@ class Tool:
             f"{self.libs}/*",
             str(SOURCE),
         ]
-        lines = ["\t".join(("--bootstrap-server", self.bootstrap, *each)) for each in commands]
+        lines = ["\t".join(("--bootstrap-server", self.bootstrap, "--timeout", "120000", *each)) for each in commands]
         done = subprocess.run(
             command, input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=300, check=True
         )

@@ -158,7 +158,7 @@ def test_we_do_what_kafka_did_a_thousand_times(part: int) -> None:
 
 
 @pytest.mark.reference
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_a_fiftieth_of_them_on_kafka(kafka_libs: Path) -> None:
     seeds = chosen(THOUSAND_SEEDS, 50)
     outcome = compare(kafka_libs, [program(seed) for seed in seeds], minutes=10, shrink_first=0)

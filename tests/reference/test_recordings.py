@@ -38,14 +38,16 @@ def chosen() -> list[Story]:
     return share + [story for story in all_stories() if story.path in touched and story not in share and not story.slow]
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 def test_kafka_answers_as_recorded(kafka_libs: Path, record_property: again.Record) -> None:
     stories = chosen()
     suspects = differing(stories)
     # Many are played at once, and on a machine that is busy a request can overtake one that was sent before it on
-    # another connection. Played by themselves they tell what Kafka does.
-    changed = [story.name for story in suspects if differing([story])]
-    failures = {story.name: int(story.name in changed) for story in suspects}
-    again.tell(record_property, "recorded stories", len(stories), failures, tries=1)
-    assert not again.too_many(len(stories), failures), failures
+    # another connection. Played by themselves they tell what Kafka does; one that a pause of the machine has hit there,
+    # too, is played once more.
+    alone = [story for story in suspects if differing([story])]
+    changed = [story.name for story in alone if differing([story])]
+    failures = {story.name: 2 * (story.name in changed) for story in suspects}
+    again.tell(record_property, "recorded stories", len(stories), failures, tries=2)
+    assert not again.too_many(len(stories), [story.name for story in alone]), failures
     assert changed == [], "see what changed: python -m tests.reference.record " + " ".join(changed)

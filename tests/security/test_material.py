@@ -107,6 +107,6 @@ def test_a_listener_that_cannot_be_set_up_ends_the_start_with_a_sentence(tmp_pat
     settings = {"listeners": f"SSL://{HOST}:{port}", "ssl.keystore.location": str(tmp_path / "server.pem")}
     daemon = Daemon(tmp_path, settings, port=port)
     process = daemon.launch()
-    assert process.wait(30) == 1
+    assert process.wait(90) == 1
     assert "server.pem is no readable PEM with a key and its certificates" in daemon.log_tail()
     assert "Traceback" not in daemon.log_tail()

@@ -224,7 +224,7 @@ async def test_clients_that_never_finish_their_hello_hold_nobody_up_and_are_cut_
     keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = make_context(keys.settings(), "SSL")
-    async with serving(lambda: context, timeout_s=1.0) as server:
+    async with serving(lambda: context, timeout_s=5.0) as server:
         held = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(40)]
         for at, (_, writer) in enumerate(held):
             writer.write(b"\x16\x03\x01\x02\x00\x01"[: at % 7])

@@ -26,7 +26,7 @@ CONSUMER_SETTINGS = {
 
 @pytest.mark.alone
 @pytest.mark.reference
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)
 def test_what_is_predicted_of_the_consumer_protocol_is_what_is_seen(
     tmp_path: Path, record_property: again.Record
 ) -> None:

@@ -31,7 +31,7 @@ def in_turn(lives: Sequence[Lived], bootstrap: str) -> dict[str, Seen]:
 
 
 @pytest.mark.alone
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     "which",
     [pytest.param("ours", marks=pytest.mark.clients), pytest.param("kafka", marks=pytest.mark.reference)],

@@ -54,7 +54,7 @@ def test_a_transaction_expires(kafka: Kafka) -> None:
         with pytest.raises(KafkaError, match="has no open transaction: its state is Empty"):
             kafka.transaction("t1").expire()
         producer.begin_transaction()
-        producer.send(TOPIC, b"coffee").get(timeout=10)
+        producer.send(TOPIC, b"coffee").get(timeout=60)
         assert kafka.transaction("t1").state == "Ongoing"
         kafka.transaction("t1").expire()
         with pytest.raises(ClientError):
@@ -67,7 +67,7 @@ def test_what_a_test_has_made_is_deleted(broker: Kafka) -> None:
     """Also a topic that its client has made, and a group whose static member is closed and has not left."""
     with Kafka(broker.bootstrap_servers, topics={TOPIC: 1}) as kafka:
         with contextlib.closing(KafkaProducer(bootstrap_servers=kafka.bootstrap_servers, api_version=(4, 0))) as client:
-            client.send("made-by-a-client", b"x").get(timeout=10)
+            client.send("made-by-a-client", b"x").get(timeout=60)
         assert kafka.records("made-by-a-client") == [b"x"]
         assert kafka.records("theirs") == [b"precious"]
         Client(kafka, "a").join()

@@ -19,7 +19,7 @@ from tests.clients.raw_member import Partition, RawMember
 from tests.daemon import HOST, Daemon, is_running
 
 OFFSETS_PARTITIONS = 50
-PATIENCE_S = 30
+PATIENCE_S = 90
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 
 

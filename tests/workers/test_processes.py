@@ -147,7 +147,7 @@ def test_a_worker_that_keeps_dying_ends_it_all(tmp_path: Path) -> None:
     assert daemon.process is not None
     for _ in range(6):
         kill_worker(daemon, 1)
-    assert daemon.process.wait(30) == 1
+    assert daemon.process.wait(90) == 1
     assert not is_running(daemon.worker_pid(0))
     [told] = daemon.events("stopping: a worker cannot be kept running")
     assert told["reason"] == "worker 1 died 6 times in a row, the last time by SIGKILL"
@@ -160,7 +160,7 @@ def test_a_worker_that_cannot_start_ends_it_all_with_the_reason(tmp_path: Path) 
     assert daemon.process is not None
     (daemon.data_dir / "recovery-point-offset-checkpoint.worker-1").write_text("what is this?")
     kill_worker(daemon, 1)
-    assert daemon.process.wait(30) == 1
+    assert daemon.process.wait(90) == 1
     assert not is_running(daemon.worker_pid(0))
     daemon.process = None
     sentences = [line for line in daemon.log_file.read_text().splitlines() if line.startswith("coordinatord: ")]
@@ -188,7 +188,7 @@ def test_a_port_that_is_taken_is_told_in_a_sentence(tmp_path: Path) -> None:
         taken.bind((HOST, daemon.port + 1))
         taken.listen()
         process = daemon.launch()
-        assert process.wait(30) == 1
+        assert process.wait(90) == 1
     daemon.process = None
     assert f"{HOST}:{daemon.port + 1} is in use" in daemon.log_file.read_text()
     assert "Traceback" not in daemon.log_file.read_text()

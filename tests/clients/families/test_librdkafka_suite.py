@@ -22,7 +22,7 @@ from tests.clients.brokers import running_choice
 from tests.clients.families import toolchains
 from tests.clients.families.toolchains import ToolMissing
 
-pytestmark = [pytest.mark.clients, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(3600)]
 
 VERSION = "1.10.1"  # of @confluentinc/kafka-javascript: librdkafka 2.15.1
 AT_ONCE = 14

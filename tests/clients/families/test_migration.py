@@ -32,7 +32,7 @@ from tests.clients.waiting import wait_until
 from tests.conftest import KAFKA
 from tests.shares import in_full
 
-pytestmark = [pytest.mark.clients, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(1800)]
 
 PARTITIONS = 6
 FAMILIES = ("confluent-kafka", "Java client 4", "confluent-kafka") + (("Java client 4",) if in_full() else ())

@@ -13,7 +13,7 @@ from tests.clients.families.clients import CLIENTS, Client
 from tests.clients.families.conftest import HEARTBEAT_INTERVAL_MS
 from tests.clients.families.program import Command, Program, wait_for, wait_for_assignment, wait_for_values
 
-pytestmark = [pytest.mark.clients, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(1800)]
 
 PARTITIONS = 24
 RECORDS = 480

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.clients
 PARTITIONS = 2
 RECORDS = 40
 COPIED = 400
-COPY_SESSION_TIMEOUT_MS = 5_000
+COPY_SESSION_TIMEOUT_MS = 15_000
 
 
 def everything_in(bootstrap: str, topic: str, isolation: str) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from kafka_wire.errors import ErrorCode
 from tests.clients.families.program import Command, Line, Program, parsed_pairs
 
-TOOL_TIMEOUT_S = 60
+TOOL_TIMEOUT_S = 180
 
 # "% Group g rebalanced (memberid …): assigned: t [0], t [1]", and for cooperative members
 # "% Group g rebalanced: incremental assignment of 1 partition(s) (memberid …, COOPERATIVE …): t [0]"
@@ -98,7 +98,8 @@ class GroupCommand:
         return self._run("--delete", *group)
 
     def _run(self, *arguments: str) -> str:
-        command = [*self._command, *arguments]
+        # Its own limit, five seconds for each answer, is a short time for a JVM that begins on a busy machine.
+        command = [*self._command, *arguments, "--timeout", "120000"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False)
         return (done.stdout + done.stderr).strip()
 

@@ -44,6 +44,7 @@ def test_every_column_is_what_the_script_did(spark: Any, kafka_libs: Path, tmp_p
                 run(spark, job, now_ms=first_ms)
                 playing.result()
             story.finish()
+            assert time.time() * 1000 < now_ms, "the story has taken longer than its window"
             told, members = told_by_kafka(broker), describe(broker.tool).members
             run(spark, job, now_ms=now_ms)
             truth = Truth(story, first_ms, now_ms, dumped(dump(broker)))

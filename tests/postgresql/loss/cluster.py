@@ -18,7 +18,7 @@ from tests.postgresql.server import Server
 from tests.postgresql.test_nodes import Node
 
 LEAST_NODES = 3
-LEASE_MS = 1_500
+LEASE_MS = 3_000
 MIND_S = 0.05
 
 SETTINGS = {
