@@ -45,6 +45,7 @@ from tests.pipeline.spark.kafka_broker import (
     running_kafka,
     wait,
 )
+from tests.pipeline.spark.queries import Query
 from tests.pipeline.spark.test_batch import plain, plain_rows
 
 pytestmark = pytest.mark.in_turn("spark", 3)
@@ -61,7 +62,7 @@ from tests.pipeline.spark.conftest import SETTINGS
 from tests.pipeline.spark.test_kafka import start
 spark = start_spark(**SETTINGS)
 sys.stdin.readline()
-start(spark, *sys.argv[1:]).awaitTermination()
+start(spark, *sys.argv[1:]).awaitTermination(600)
 """
 
 
@@ -78,7 +79,7 @@ def start(spark: Any, bootstrap: str, sink: str, limit: int = 25, **trigger: Any
     source = Source(bootstrap=bootstrap, maxRecordsPerTrigger=limit)
     writer = source.read_stream(spark, "offset_commits", columns=ROWS).writeStream.format("parquet")
     writer = writer.option("checkpointLocation", f"{sink}/checkpoint").option("path", f"{sink}/rows")
-    return writer.trigger(**(trigger or {"processingTime": "0 seconds"})).start()
+    return Query(writer.trigger(**(trigger or {"processingTime": "0 seconds"})))
 
 
 def committed(kafka: Kafka) -> Counter[tuple[int, int]]:
@@ -171,11 +172,11 @@ def test_from_the_end_on(spark: Any, kafka: Kafka, tmp_path: Path) -> None:
 
     stream = Source(bootstrap=kafka.plain, startingOffsets="latest").read_stream(spark, "offset_commits")
     writer = stream.writeStream.foreachBatch(process).option("checkpointLocation", str(tmp_path))
-    query = writer.trigger(availableNow=True).start()
+    query = Query(writer.trigger(availableNow=True))
     assert query.awaitTermination(WAIT_S)
     assert found == []
     kafka.commit("later", range(2))
-    query = writer.trigger(availableNow=True).start()
+    query = Query(writer.trigger(availableNow=True))
     assert query.awaitTermination(WAIT_S)
     assert sorted(found) == [("later", offset) for offset in (0, 1) for _ in range(PARTITIONS)]
 
@@ -263,11 +264,11 @@ def what_is_shown(spark: Any, kafka: Kafka, tmp_path: Path, capfd: Any) -> str:
         assert frame.count() > 0
         stream = source.read_stream(spark, "offset_commits")
         query = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
-        query = query.trigger(availableNow=True).start()
+        query = Query(query.trigger(availableNow=True))
         assert query.awaitTermination(WAIT_S)
         query.explain(extended=True)
         sampling = ends.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "ends checkpoint"))
-        sampling = sampling.trigger(availableNow=True).start()
+        sampling = Query(sampling.trigger(availableNow=True))
         assert sampling.awaitTermination(WAIT_S)
         sampling.explain(extended=True)
         listed = ", ".join(f"'{name}' '{value}'" for name, value in {"bootstrap": kafka.secure, **options}.items())
@@ -293,7 +294,7 @@ def test_a_broker_that_goes_away_is_told_of(spark: Any, kafka: Kafka, tmp_path: 
     with RecordingProxy(host, kafka.proxied_port, host, kafka.proxy_target_port):
         stream = source.read_stream(spark, "offset_commits").writeStream
         stream = stream.foreachBatch(lambda frame, _number: seen.append(frame.count()))
-        query = stream.option("checkpointLocation", str(tmp_path)).start()
+        query = Query(stream.option("checkpointLocation", str(tmp_path)))
         wait(lambda: len(seen) >= 2, "two batches", WAIT_S)
     with pytest.raises(
         PySparkException, match=f"SourceError: (no broker answers at {proxied}|.* could not be read from)"
@@ -376,7 +377,7 @@ def test_segments_that_kafka_cleans_under_a_query(spark: Any, kafka: Kafka, tmp_
         (log,) = [log for log in find_logs([str(data)], OFFSETS_TOPIC, None) if group in groups_in(log.directory)]
         directory = Path(log.directory)
         planned = plan(log, 1000)
-        query = stream.start()
+        query = Query(stream)
         before, generations = replaced(directory), 0
         ends_s = time.monotonic() + WAIT_S
         for number in itertools.takewhile(lambda _: time.monotonic() < ends_s, itertools.count(10, 5)):
@@ -390,7 +391,7 @@ def test_segments_that_kafka_cleans_under_a_query(spark: Any, kafka: Kafka, tmp_
         query.stop()
         assert query.exception() is None
     assert generations >= 6, "the cleaner has replaced segments while the query was reading"
-    last = stream.trigger(availableNow=True).start()
+    last = Query(stream.trigger(availableNow=True))
     assert last.awaitTermination(WAIT_S)
     assert last.exception() is None
 

@@ -19,6 +19,7 @@ from pyspark.errors import PySparkException
 from coordinatord.pipeline.source.frames import Source
 from tests.pipeline.directories import append, commit_batch, compact, write_log, write_segment
 from tests.pipeline.source.test_kafka_segments import GOLDEN, rows_in
+from tests.pipeline.spark.queries import Query
 
 pytestmark = pytest.mark.in_turn("spark", 3)
 
@@ -32,7 +33,7 @@ from coordinatord.pipeline.source.frames import Source, start_spark
 from tests.pipeline.spark.conftest import SETTINGS
 from tests.pipeline.spark.test_stream import start
 spark = start_spark(**SETTINGS)
-start(spark, *sys.argv[1:]).awaitTermination()
+start(spark, *sys.argv[1:]).awaitTermination(600)
 """
 
 
@@ -41,7 +42,7 @@ def start(spark: Any, log: Any, sink: Any, limit: int = 40, **trigger: Any) -> A
     source = Source(str(log), maxRecordsPerTrigger=limit, splitBytes=2000)
     frame = source.read_stream(spark, "offset_commits", columns=("log_partition", "log_offset"))
     writer = frame.writeStream.format("parquet").option("checkpointLocation", f"{sink}/checkpoint")
-    return writer.option("path", f"{sink}/rows").trigger(**(trigger or {"processingTime": "0 seconds"})).start()
+    return Query(writer.option("path", f"{sink}/rows").trigger(**(trigger or {"processingTime": "0 seconds"})))
 
 
 def seen(spark: Any, sink: Path) -> Counter[tuple[int, int]]:
@@ -133,7 +134,7 @@ def test_available_now_ends_where_the_log_ended(spark: Any, tmp_path: Path) -> N
         counted.clear()
         wanted = expected()
         stream = source.read_stream(spark, "offset_commits").writeStream.foreachBatch(process)
-        query = stream.option("checkpointLocation", str(sink)).trigger(availableNow=True).start()
+        query = Query(stream.option("checkpointLocation", str(sink)).trigger(availableNow=True))
         assert query.awaitTermination(WAIT_S)
         assert query.exception() is None
         assert counted == wanted
@@ -156,6 +157,6 @@ def test_many_tables_from_one_stream(spark: Any, tmp_path: Path) -> None:
         counts.update({row["kind"]: row["count"] for row in frame.groupBy("kind").count().collect()})
 
     stream = Source(str(GOLDEN)).read_stream(spark).writeStream.foreachBatch(process)
-    query = stream.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+    query = Query(stream.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True))
     assert query.awaitTermination(WAIT_S)
     assert counts == {kind: len(rows) for kind, rows in rows_in(GOLDEN).items()}
