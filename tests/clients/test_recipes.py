@@ -53,7 +53,7 @@ class Worker:
         kafka: Kafka,
         client: str,
         work: Callable[[Any], object] = lambda record: None,
-        poll_ms: int = 500,  # kafka-python may lose a join in whose middle a poll ends; records end a poll at once
+        poll_ms: int = 100,  # kafka-python may lose a join in whose middle a poll ends; records end a poll at once
         **own: Any,
     ) -> None:
         settings = {"group_id": "billing", "auto_offset_reset": "earliest", **READS_SOON, **own}
