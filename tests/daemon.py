@@ -142,13 +142,16 @@ class Daemon:
     def _start(self) -> float:
         began_s = time.monotonic()
         process = self.launch()
-        while not all(answers_api_versions(self.port + worker) for worker in range(self.workers)):
-            ended = process.poll() is not None
-            if ended or time.monotonic() - began_s > START_TIMEOUT_S:
-                self.kill()
-                what = "ended" if ended else f"did not answer within {START_TIMEOUT_S:g} s"
-                raise StartFailed(f"the daemon {what}:\n{self.log_tail()}")
-            time.sleep(POLL_INTERVAL_S)
+        try:
+            while not all(answers_api_versions(self.port + worker) for worker in range(self.workers)):
+                ended = process.poll() is not None
+                if ended or time.monotonic() - began_s > START_TIMEOUT_S:
+                    what = "ended" if ended else f"did not answer within {START_TIMEOUT_S:g} s"
+                    raise StartFailed(f"the daemon {what}:\n{self.log_tail()}")
+                time.sleep(POLL_INTERVAL_S)
+        except BaseException:  # pytest's timeout and Ctrl-C as well: whoever asked for it has nothing to stop yet
+            self.kill()
+            raise
         self.starts += 1
         return time.monotonic() - began_s
 

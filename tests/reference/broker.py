@@ -360,12 +360,18 @@ def launch(
 
 
 def wait_until_serving(broker: KafkaBroker, timeout_s: float = START_TIMEOUT_S) -> bool:
-    """Wait until the broker answers a request on its port; False when it ended or the time is over."""
+    """Wait until the broker answers a request on its port; False when it ended or the time is over. A wait that is cut
+    off, by pytest's timeout or Ctrl-C, leaves no broker behind.
+    """
     deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline and broker.process.poll() is None:
-        if _answers_api_versions(broker.port):
-            return True
-        time.sleep(0.1)
+    try:
+        while time.monotonic() < deadline and broker.process.poll() is None:
+            if _answers_api_versions(broker.port):
+                return True
+            time.sleep(0.1)
+    except BaseException:
+        broker.stop(kill=True)
+        raise
     return False
 
 
