@@ -53,7 +53,7 @@ class Worker:
         kafka: Kafka,
         client: str,
         work: Callable[[Any], object] = lambda record: None,
-        poll_ms: int = 100,  # kafka-python may lose a join in whose middle a poll ends; records end a poll at once
+        poll_ms: int = 100,  # kafka-python joins anew when a poll ends in the middle of a join
         **own: Any,
     ) -> None:
         settings = {"group_id": "billing", "auto_offset_reset": "earliest", **READS_SOON, **own}
