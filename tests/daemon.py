@@ -22,7 +22,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +31,7 @@ START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 90.0
 POLL_INTERVAL_S = 0.01
 START_ATTEMPTS = 5  # another process can take a free port before the daemon binds it
+COORDINATOR_LOAD_IN_PROGRESS = 14
 REPOSITORY = Path(__file__).parents[1]
 
 LOWEST_PORT = 10_240
@@ -69,6 +70,31 @@ def answers_api_versions(port: int, timeout_s: float = 5.0) -> bool:
     except OSError:
         return False
     return len(head) == 10 and struct.unpack(">iih", head)[1:] == (1, 0)
+
+
+LISTINGS = (
+    (struct.pack(">hhih", 16, 0, 1, -1), 10, ">iih"),  # ListGroups v0: no body; correlation id, error code
+    (struct.pack(">hhihx", 66, 0, 1, -1) + b"\x01\x01\x00", 15, ">iixih"),  # ListTransactions v0: no filters
+)
+"""Requests that have an error while a daemon loads: what is sent, how many bytes tell, and what they are."""
+
+
+def still_loads(port: int, timeout_s: float = 5.0) -> bool:
+    """Whether the daemon that listens there loads its groups or transactional ids. Meanwhile it answers what is about
+    them with COORDINATOR_LOAD_IN_PROGRESS; clients ask again, bare connections do not. False if it cannot be asked so.
+    """
+    for request, size, told in LISTINGS:
+        try:
+            with socket.create_connection((HOST, port), timeout=timeout_s) as connection:
+                connection.sendall(struct.pack(">i", len(request)) + request)
+                head = connection.recv(size, socket.MSG_WAITALL)
+        except TimeoutError:
+            return True
+        except OSError:
+            return False  # a secured listener
+        if len(head) == size and struct.unpack(told, head)[-1] == COORDINATOR_LOAD_IN_PROGRESS:
+            return True
+    return False
 
 
 def is_running(pid: int) -> bool:
@@ -127,11 +153,13 @@ class Daemon:
             command += ["--set", f"{name}={value}"]
         return [*command, *self.arguments]
 
-    def start(self) -> float:
-        """Start, and wait until it answers. Returns the seconds from the start of the process to its first answer."""
+    def start(self, *, loaded: bool = True) -> float:
+        """Start, and wait until it answers, and is loaded unless the test looks at how it loads. Returns the seconds
+        from the start of the process to its first answer.
+        """
         for attempt in range(1, START_ATTEMPTS + 1):
             try:
-                return self._start()
+                return self._start(loaded)
             except StartFailed as failure:
                 # Its first start may choose another port; later ones must use the port that clients know.
                 if "in use" not in str(failure) or self.starts or attempt == START_ATTEMPTS:
@@ -139,21 +167,29 @@ class Daemon:
                 self.port = free_port(self.workers)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    def _start(self) -> float:
+    def _start(self, loaded: bool) -> float:
         began_s = time.monotonic()
-        process = self.launch()
+        self.launch()
+        ports = range(self.port, self.port + self.workers)
         try:
-            while not all(answers_api_versions(self.port + worker) for worker in range(self.workers)):
-                ended = process.poll() is not None
-                if ended or time.monotonic() - began_s > START_TIMEOUT_S:
-                    what = "ended" if ended else f"did not answer within {START_TIMEOUT_S:g} s"
-                    raise StartFailed(f"the daemon {what}:\n{self.log_tail()}")
-                time.sleep(POLL_INTERVAL_S)
+            self._until(lambda: all(map(answers_api_versions, ports)), began_s, "did not answer")
+            took_s = time.monotonic() - began_s
+            if loaded:
+                self._until(lambda: not any(map(still_loads, ports)), began_s, "did not load its groups")
         except BaseException:  # pytest's timeout and Ctrl-C as well: whoever asked for it has nothing to stop yet
             self.kill()
             raise
         self.starts += 1
-        return time.monotonic() - began_s
+        return took_s
+
+    def _until(self, condition: Callable[[], bool], began_s: float, what: str) -> None:
+        assert self.process is not None
+        while not condition():
+            ended = self.process.poll() is not None
+            if ended or time.monotonic() - began_s > START_TIMEOUT_S:
+                told = "ended" if ended else f"{what} within {START_TIMEOUT_S:g} s"
+                raise StartFailed(f"the daemon {told}:\n{self.log_tail()}")
+            time.sleep(POLL_INTERVAL_S)
 
     def launch(self) -> subprocess.Popen[bytes]:
         """Start the process without waiting."""

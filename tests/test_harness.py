@@ -1,4 +1,6 @@
-"""The tests' own daemon: a start that is cut off, as pytest's timeout does, leaves no process behind."""
+"""The tests' own daemon: a start that is cut off, as pytest's timeout does, leaves no process behind; after one that is
+not, groups are loaded.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from coordinatord.testing.wire import Wire
+from kafka_wire.api.list_groups import ListGroupsRequest
 from tests import daemon as harness
-from tests.daemon import Daemon, is_running
+from tests.crash.large_log import write
+from tests.daemon import HOST, Daemon, is_running, running
+
+COMMITS = 100_000
+"""It takes a while to load so many: bare connections would hear of it."""
 
 
 class CutOff(BaseException):
@@ -29,3 +37,12 @@ def test_a_start_that_is_cut_off_leaves_no_process(tmp_path: Path, monkeypatch: 
     assert len(pids) == 1
     assert not is_running(pids[0])
     assert started.process is None
+
+
+def test_after_a_start_the_groups_are_loaded(tmp_path: Path) -> None:
+    write(tmp_path / "data", COMMITS)
+    with running(tmp_path) as daemon:
+        [loaded] = daemon.events("groups loaded")
+        listed = Wire(lambda: (HOST, daemon.port)).ask(ListGroupsRequest(), 4)
+    assert loaded["records"] == COMMITS + 1
+    assert (listed.error_code, len(listed.groups)) == (0, 21)

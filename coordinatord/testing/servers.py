@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import http.client
 import json
 import os
 import secrets
@@ -16,9 +17,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from coordinatord.config import Settings
@@ -35,7 +37,7 @@ START_TIMEOUT_S = 90.0
 START_ATTEMPTS = 3
 STOP_TIMEOUT_S = 60.0
 LOOK_S = 0.005
-"""How often it is looked whether a process has written its ready file."""
+"""How often it is looked whether a process is there, and loaded."""
 
 SHOWN_CHARACTERS = 10_000
 
@@ -236,7 +238,7 @@ class InProcess:
         return security_dir_of(dataclasses.replace(self._settings, log_dirs=str(self._data_dir)))
 
     def start(self) -> None:
-        """Returns when clients can connect."""
+        """Returns when clients can connect and the groups are loaded."""
         for attempt in range(1, START_ATTEMPTS + 1):
             if self.has_several_nodes and not self.address[1]:
                 # Workers have consecutive ports, which one that is started again has again.
@@ -262,7 +264,8 @@ class InProcess:
         command += [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
         with (self._directory / "log").open("ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0)
-        told = self._wait_for(ready)
+        self._wait_until(ready.exists, "started")
+        told = json.loads(ready.read_text())
         addresses = [each.rpartition(":") for each in told["listeners"]]
         found = [(host, int(port)) for host, _colon, port in addresses]
         self.address = found[0]
@@ -271,6 +274,8 @@ class InProcess:
             self._ports = self.address[1], 0
         admin_url = urlsplit(told["admin"][0])
         self._admin = (admin_url.hostname or HOST, admin_url.port or 0, self._own.get("test.control.token", ""))
+        for each in told["admin"]:  # one for each worker
+            self._wait_until(partial(_is_loaded, each), "loaded its groups")
 
     def stop(self) -> None:
         """SIGTERM; the directory is removed."""
@@ -324,19 +329,29 @@ class InProcess:
             else:
                 return
 
-    def _wait_for(self, ready: Path) -> dict[str, Any]:
+    def _wait_until(self, condition: Callable[[], bool], what: str) -> None:
         process = self._process
         assert process is not None, "it was started"
         ends_s = time.monotonic() + START_TIMEOUT_S
-        while not ready.exists():
+        while not condition():
             if process.poll() is not None:
                 raise KafkaError(f"The coordinator has ended at its start:\n{self.log()}")
             if time.monotonic() > ends_s:
                 self._end(signal.SIGKILL)
-                raise KafkaError(f"The coordinator has not started within {START_TIMEOUT_S:g} s:\n{self.log()}")
+                raise KafkaError(f"The coordinator has not {what} within {START_TIMEOUT_S:g} s:\n{self.log()}")
             time.sleep(LOOK_S)
-        told: dict[str, Any] = json.loads(ready.read_text())
-        return told
+
+
+def _is_loaded(admin_url: str) -> bool:
+    """Whether this worker does not answer COORDINATOR_LOAD_IN_PROGRESS any more."""
+    asking = http.client.HTTPConnection(urlsplit(admin_url).netloc, timeout=START_TIMEOUT_S)
+    try:
+        asking.request("GET", "/readyz")
+        return asking.getresponse().status == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return False  # whether the process has ended is looked at before it is asked again
+    finally:
+        asking.close()
 
 
 class Elsewhere:

@@ -11,54 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from coordinatord.cluster.placement import partition_for
-from coordinatord.log import DataDirectory, LogConfig, LogWriter
-from coordinatord.topics.names import OFFSETS_TOPIC
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import build_batch
-from kafka_wire.records.keys import encode_key, encode_value
-from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 from tests.clients.raw import Line
 from tests.clients.waiting import wait_until
+from tests.crash.large_log import KEYS_OF_A_GROUP, LARGE, SMALL, group_of, write
 from tests.daemon import HOST, Daemon
-from tests.log.world import HandLoop, HandWorker
 
-PARTITIONS = 3
-LARGE, SMALL = 0, 2
 COMMITS = 1_500_000
-KEYS_OF_A_GROUP = 100
 TIMEOUT_S = 120.0
 ATTEMPTS = 5
 """Whoever looks may have been kept from it until everything was loaded. Not each time."""
-
-
-def group_of(partition: int, number: int) -> str:
-    """Some group that lives in a partition."""
-    names = (f"group-{number}-{attempt}" for attempt in range(1_000))
-    return next(name for name in names if partition_for(name, PARTITIONS) == partition)
-
-
-def write(path: Path) -> None:
-    """One partition with a million and a half commits, one with one."""
-    data = DataDirectory.open(str(path))
-    large, _, small = data.create(OFFSETS_TOPIC, range(PARTITIONS), b"o" * 16, LogConfig(cleanup_policy="compact"))
-    writer = LogWriter(data, HandLoop(), print, flush="never", worker=HandWorker())
-    groups = [group_of(LARGE, number) for number in range(20)]
-    records = [
-        (encode_key(OffsetCommitKey(group, "orders", key)), encode_value(OffsetCommitValue(5, 0, "", 1)))
-        for group in groups
-        for key in range(KEYS_OF_A_GROUP)
-    ]
-    batch = build_batch(records, 1)
-    for _ in range(COMMITS // len(records)):
-        writer.append(large, bytearray(batch))
-    key = encode_key(OffsetCommitKey(group_of(SMALL, 0), "orders", 0))
-    writer.append(small, build_batch([(key, encode_value(OffsetCommitValue(7, 0, "", 1)))], 1))
-    writer.close()
-    data.close()
 
 
 async def fetched(line: Line, group: str) -> tuple[int, int]:
@@ -96,7 +62,7 @@ async def watch(daemon: Daemon, topic: str) -> dict[str, float]:
 
 def start_and_watch(daemon: Daemon, topic: str) -> tuple[dict[str, float], dict[str, object]]:
     """What one start shows, and what it says at its end."""
-    daemon.start()
+    daemon.start(loaded=False)
     try:
         took = asyncio.run(watch(daemon, topic))
         # It is said when everything is loaded, which is a moment after the large partition's groups are served.
@@ -111,7 +77,7 @@ def start_and_watch(daemon: Daemon, topic: str) -> tuple[dict[str, float], dict[
 @pytest.mark.timeout(900)
 def test_a_large_partition_keeps_nobody_else_waiting(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path)
-    write(daemon.data_dir)
+    write(daemon.data_dir, COMMITS)
     for attempt in range(ATTEMPTS):
         took, loaded = start_and_watch(daemon, f"orders-{attempt}")
         assert loaded["records"] == COMMITS + 1
