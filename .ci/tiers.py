@@ -121,7 +121,8 @@ TIERS = (
         needs=["packages", "downloads"],
     ),
     Tier("lint", "ruff, mypy --strict, import rules", ["make lint"], cores=0.5, needs=["packages"]),
-    Tier("quick", "tests that need Python alone", ["make test"], needs=["packages"]),
+    # In an environment of its own: as on a machine where nothing else has been installed yet.
+    Tier("quick", "tests that need Python alone", ["make test VENV=build/fresh"], needs=["packages"]),
     Tier(
         "clients",
         "foreign clients: most of it is waiting",

@@ -95,7 +95,9 @@ def checkout(tmp_path: Path) -> Path:
 
 def run(checkout: Path, *arguments: str, **more: str) -> str:
     # `make test` hands its own variables to what it runs, and .ci/run says that it is one.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "CI"))}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "VENV", "CI"))
+    }
     path = os.pathsep.join(str(checkout / name) for name in ("protocol", "instead"))
     environment |= {"PYTHONPATH": path, "CC": "true", **more}
     done = subprocess.run(

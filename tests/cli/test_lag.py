@@ -277,23 +277,42 @@ main()
 """
 
 
-@pytest.mark.timeout(300)
-def test_ctrl_c_ends_all_of_several_processes_without_a_traceback(world: tuple[World, str]) -> None:
-    """A terminal sends SIGINT to each."""
-    command = [sys.executable, "-c", SHARED, world[1]]
+LOOKS = 10
+"""On a busy machine a look may be over before the test sees that it has begun. Not each time."""
+
+
+def begun(log: str) -> subprocess.Popen[str] | None:
+    """A look whose processes have begun; None if it is over."""
     lag = subprocess.Popen(
-        command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, process_group=0,
+        [sys.executable, "-c", SHARED, log],
+        cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, process_group=0,
         env=os.environ | {"PYTHONPATH": f"{REPOSITORY}:{REPOSITORY / 'protocol'}"},
     )  # fmt: skip
     children = Path(f"/proc/{lag.pid}/task/{lag.pid}/children")
     ends = time.monotonic() + 120
     while len(children.read_text().split()) < 3:  # two that read, and one that counts semaphores
-        assert lag.poll() is None, lag.communicate()
+        if lag.poll() is not None:
+            told, _ = lag.communicate()
+            assert lag.returncode == 0, told
+            return None
         assert time.monotonic() < ends, "they do not begin"
         time.sleep(0.002)
-    os.killpg(lag.pid, signal.SIGINT)
-    told, _ = lag.communicate(timeout=120)
-    assert (lag.returncode, told.strip()) == (1, "Aborted!")
+    return lag
+
+
+@pytest.mark.timeout(600)
+def test_ctrl_c_ends_all_of_several_processes_without_a_traceback(world: tuple[World, str]) -> None:
+    """A terminal sends SIGINT to each."""
+    for _ in range(LOOKS):
+        lag = begun(world[1])
+        if lag is None:
+            continue
+        os.killpg(lag.pid, signal.SIGINT)
+        told, _ = lag.communicate(timeout=120)
+        if lag.returncode != 0:
+            assert (lag.returncode, told.strip()) == (1, "Aborted!")
+            return
+    raise AssertionError("each look was over before the signal came")
 
 
 def test_a_topic_that_another_log_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

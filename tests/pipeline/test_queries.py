@@ -6,8 +6,12 @@ import time
 
 import pytest
 
+pytest.importorskip("pyspark")  # it is not started
+
 from coordinatord.pipeline.run.ingest import IS_SLOW
 from tests.pipeline.spark.queries import TIMES, Query
+
+pytestmark = pytest.mark.spark
 
 
 class Run:

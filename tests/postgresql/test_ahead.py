@@ -187,6 +187,7 @@ def test_a_copy_whose_indexes_were_not_finished_is_discarded(database: str, tmp_
     assert not path.exists()
 
 
+@pytest.mark.postgresql
 def test_it_closes_when_a_signal_came_while_its_thread_was_being_started(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
