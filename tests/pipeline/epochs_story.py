@@ -25,6 +25,10 @@ from tests.reference.broker import KafkaBroker, kafka_libs, running_broker
 
 GROUP = "shop"
 SESSION_MS = 10_000
+HEARTBEAT_MS = 3_000
+"""librdkafka gives a heartbeat up after so long. If its answer had a new epoch, the next one is fenced, and a static
+member joins with another id, which its broker refuses: it is still the old one's. A busy machine stalls for seconds.
+"""
 STEP_S = 120
 ANSWER_S = 15
 #: After so many, the log tells how often a member usually commits.
@@ -34,8 +38,8 @@ OVERRIDES = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.min.session.timeout.ms": str(SESSION_MS),
     "group.consumer.session.timeout.ms": str(SESSION_MS),
-    "group.consumer.min.heartbeat.interval.ms": "1000",
-    "group.consumer.heartbeat.interval.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": str(HEARTBEAT_MS),
+    "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_MS),
 }
 MEMBER = "import sys; from tests.pipeline.epochs_story import be_killed; be_killed(sys.argv[1])"
 

@@ -38,8 +38,9 @@ OVERRIDES = {
     "auto.create.topics.enable": "false",
     "group.consumer.min.session.timeout.ms": str(MODERN_SESSION_MS),
     "group.consumer.session.timeout.ms": str(MODERN_SESSION_MS),
-    "group.consumer.min.heartbeat.interval.ms": "1000",
-    "group.consumer.heartbeat.interval.ms": "1000",
+    # librdkafka gives a heartbeat up after so long, and is fenced when its answer had a new epoch
+    "group.consumer.min.heartbeat.interval.ms": "3000",
+    "group.consumer.heartbeat.interval.ms": "3000",
 }
 TOPICS = {"orders": 4, "bills": 2, "payments": 5, "small": 1, "anew": 1, "moved": 4, "misc": 8}
 STOPPED, STUCK, BACK, FALLING, CATCHING, BEHIND, DONE, BEYOND = range(8)
