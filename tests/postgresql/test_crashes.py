@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.test_sigkill import SETTINGS, Crashes
-from tests.daemon import POLL_INTERVAL_S, START_TIMEOUT_S, Daemon, answers_api_versions
+from tests.daemon import POLL_INTERVAL_S, START_TIMEOUT_S, Daemon, answers_api_versions, still_loads
 from tests.postgresql.server import Server
 
 KILLS = 6
@@ -28,11 +28,11 @@ pytestmark = [pytest.mark.postgresql, pytest.mark.timeout(600)]
 class Leader(Daemon):
     """A start is over when it leads: while it waits for the lease of the one that was killed it answers, too."""
 
-    def _start(self) -> float:
+    def _start(self, loaded: bool) -> float:
         began_s = time.monotonic()
         led = self._led()
-        super()._start()
-        while self._led() == led or not answers_api_versions(self.port):
+        super()._start(loaded=False)
+        while self._led() == led or not answers_api_versions(self.port) or (loaded and still_loads(self.port)):
             assert time.monotonic() - began_s < START_TIMEOUT_S, self.log_tail()
             time.sleep(POLL_INTERVAL_S)
         return time.monotonic() - began_s
