@@ -20,6 +20,7 @@ from hypothesis import settings
 from coordinatord.observe import logger
 from kafka_wire import fresh
 from tests import again, narrow, shares
+from tests.clients.kafka_python_joins import finish_joins
 from tests.daemon import Daemon, running
 
 pytest_plugins = ["tests.stuck"]
@@ -92,6 +93,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Without the codecs of the wire no test can run: say it once."""
     shares.keep()
+    finish_joins()
     try:
         fresh.check()
     except fresh.NotGenerated as error:

@@ -27,6 +27,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.errors import KafkaError, RetriableError
 
+from tests.clients.kafka_python_joins import finish_joins
 from tests.clients.members import PATIENT_POLL_TIMEOUT_MS
 
 POSITION_TIMEOUT_MS = 10_000
@@ -106,4 +107,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    finish_joins()
     main()
