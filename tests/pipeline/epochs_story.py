@@ -143,19 +143,33 @@ class Play:
                 assert message.error() is None or message.error().retriable(), message.error()
 
     def owners(self) -> dict[str, list[list[Any]]]:
-        """Partitions by client id, as the coordinator has them now; none while it is being made, which may take a slow
-        machine longer than one request waits."""
-        from confluent_kafka import KafkaException
-
-        asked = self.admin.describe_consumer_groups([GROUP], request_timeout=ANSWER_S)[GROUP]
-        try:
-            description = asked.result(2 * ANSWER_S)
-        except (KafkaException, TimeoutError):
+        """Partitions by client id, as the coordinator has them now; none while it is being made."""
+        description = self.described()
+        if description is None:
             return {}
         return {
             member.client_id: sorted([each.topic, each.partition] for each in member.assignment.topic_partitions)
             for member in description.members
         }
+
+    def described(self) -> Any:
+        """The group as the coordinator has it now; None if a slow machine takes longer than one request waits."""
+        from confluent_kafka import KafkaException
+
+        asked = self.admin.describe_consumer_groups([GROUP], request_timeout=ANSWER_S)[GROUP]
+        try:
+            return asked.result(2 * ANSWER_S)
+        except (KafkaException, TimeoutError):
+            return None
+
+    def settle(self) -> None:
+        """Go on until each member has reached the group's epoch."""
+        from confluent_kafka import ConsumerGroupState
+
+        deadline = time.monotonic() + STEP_S
+        while (description := self.described()) is None or description.state != ConsumerGroupState.STABLE:
+            assert time.monotonic() < deadline, self.owners()
+            self.work()
 
     def has(self, *clients: str, partitions: int | None = None, topic: str | None = None) -> bool:
         """Whether these are the members, and together have all partitions (of a topic)."""
@@ -182,6 +196,7 @@ class Play:
 
     def look(self) -> None:
         """What Kafka's own tool says of the members; the group must not change meanwhile."""
+        self.settle()
         before = self.owners()
         told = self.broker.tool("ConsumerGroupCommand", "--describe", "--group", GROUP, "--members", "--verbose")
         found: dict[str, list[list[Any]]] = {}
