@@ -25,7 +25,7 @@ from tests.reference.broker import KafkaBroker, kafka_libs, running_broker
 
 GROUP = "shop"
 SESSION_MS = 10_000
-HEARTBEAT_MS = 3_000
+HEARTBEAT_MS = 2_500
 """librdkafka gives a heartbeat up after so long. If its answer had a new epoch, the next one is fenced, and a static
 member joins with another id, which its broker refuses: it is still the old one's. A busy machine stalls for seconds.
 """

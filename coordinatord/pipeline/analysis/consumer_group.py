@@ -13,7 +13,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from coordinatord.pipeline.analysis.generations import Generation, Member, TopicPartition
+from coordinatord.pipeline.analysis.generations import (
+    CONSUMER_HEARTBEAT_MS,
+    HEARTBEAT_MS,
+    Generation,
+    Member,
+    TopicPartition,
+)
 
 METADATA = "consumer_group_metadata"
 PARTITION_METADATA = "consumer_group_partition_metadata"
@@ -70,6 +76,8 @@ class MemberState:
         return Member(
             self.member_id, self.instance, self.client_id, self.host, self.session_timeout_ms,
             self.rebalance_timeout_ms, self.topics, frozenset(), assigned, seen_ms=self.seen_ms,
+            # Whoever has sessions this short has more than two heartbeats in one.
+            heartbeat_ms=min(CONSUMER_HEARTBEAT_MS, max(HEARTBEAT_MS, self.session_timeout_ms // 3)),
         )  # fmt: skip
 
 

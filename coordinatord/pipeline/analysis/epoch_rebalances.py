@@ -13,7 +13,7 @@ from typing import Any
 
 from coordinatord.pipeline.analysis.consumer_group import AWAY, UNREVOKED, MemberState
 from coordinatord.pipeline.analysis.epochs import Changes, Epoch
-from coordinatord.pipeline.analysis.generations import COMMIT_MS, Commits, Generation, Member
+from coordinatord.pipeline.analysis.generations import COMMIT_MS, CONSUMER_HEARTBEAT_MS, Commits, Generation, Member
 from coordinatord.pipeline.analysis.rebalances import (
     POLL_SURE,
     SAME_MS,
@@ -31,8 +31,6 @@ from kafka_wire.records.rebalance_ledger import Why
 
 ASSIGNOR_CHANGED = "assignor changed"
 
-CONSUMER_HEARTBEAT_MS = 5_000
-"""group.consumer.heartbeat.interval.ms by default."""
 AS_USUAL = 1.1
 """Commits of a member come this many times later than usual without anything having happened."""
 FIRST_EPOCH = 2

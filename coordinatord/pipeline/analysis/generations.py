@@ -17,6 +17,8 @@ TopicPartition = tuple[str, int]
 
 HEARTBEAT_MS = 3_000
 """heartbeat.interval.ms of most clients: how long until a member learns of a rebalance."""
+CONSUMER_HEARTBEAT_MS = 5_000
+"""group.consumer.heartbeat.interval.ms by default."""
 COMMIT_MS = 5_000
 """auto.commit.interval.ms of most clients."""
 
@@ -38,6 +40,8 @@ class Member:
     """Its subscription contains its generation, so it differs at every join."""
     seen_ms: int | None = None
     """The last sign of life besides commits: groups of the consumer protocol (KIP-848) log that."""
+    heartbeat_ms: int = HEARTBEAT_MS
+    """The time between two heartbeats. A session begins with the last one, and a commit may come after that."""
 
     @property
     def client(self) -> tuple[str, str]:

@@ -147,7 +147,8 @@ def _how_it_went(member: Member, before: Generation, after: Generation, commits:
     silence = silence_ms(member, before, joined_ms, commits)
     if silence is None:
         return WENT
-    if silence < member.session_timeout_ms - HEARTBEAT_MS or stopped_polling(member, silence, commits, joined_ms):
+    line = member.session_timeout_ms - member.heartbeat_ms
+    if silence < line or stopped_polling(member, silence, commits, joined_ms):
         return LEFT
     return EXPIRED if doubt_of_expiry(member, silence, commits, joined_ms) is None else WENT
 

@@ -193,6 +193,18 @@ def test_short_sessions(rhythm_ms: int, silence_ms: int, trigger: str, sure: flo
         assert told[2] == {Why.SESSION_EXPIRED: "expired", Why.MEMBER_LEFT: "left"}[trigger]
 
 
+@pytest.mark.parametrize(("silence_s", "end"), [(39, "left"), (40.5, "expired"), (43, "expired"), (46, "expired")])
+def test_a_member_that_committed_after_its_last_heartbeat(silence_s: float, end: str) -> None:
+    """By default heartbeats of the consumer protocol are five seconds apart, and a session lasts 45."""
+    group = two_members()
+    group.wait(60)
+    last_ms = group.now_ms - round(1_000 * silence_s)
+    group.gone("b")
+    group.bump()
+    told = went(group, 45_000, Commits({("t", 2): [last_ms - 5_000 * back for back in range(10, -1, -1)]}))
+    assert (told[0], told[2]) == ({"expired": Why.SESSION_EXPIRED, "left": Why.MEMBER_LEFT}[end], end)
+
+
 def test_who_never_commits_and_was_silent_for_a_part_of_a_short_session() -> None:
     """It has just been given what it has; that is not about as long as its session lasts."""
     for silence_s, sure in ((2, 0.5), (7, 0.7), (13, 0.5)):
