@@ -98,7 +98,7 @@ async def until_ready(target: Target, broker: Broker, run: str) -> None:
     client = await target.connect()
     try:
         async with asyncio.timeout(target.timeout_s):
-            blind_until_s = asyncio.get_running_loop().time() + _BLIND_S
+            blind_until_s = asyncio.get_running_loop().time() + min(_BLIND_S, target.timeout_s / 2)
             for number in range(_PROBES):
                 await _group_ready(client, f"{run}.ready-{number}", blind_until_s)
             if ApiKey.INIT_PRODUCER_ID in broker.versions:

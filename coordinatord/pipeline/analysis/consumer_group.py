@@ -76,7 +76,7 @@ class MemberState:
         return Member(
             self.member_id, self.instance, self.client_id, self.host, self.session_timeout_ms,
             self.rebalance_timeout_ms, self.topics, frozenset(), assigned, seen_ms=self.seen_ms,
-            # Whoever has sessions this short has more than two heartbeats in one.
+            # A third of a session at most, as Kafka advises; a classic client's at least.
             heartbeat_ms=min(CONSUMER_HEARTBEAT_MS, max(HEARTBEAT_MS, self.session_timeout_ms // 3)),
         )  # fmt: skip
 
