@@ -42,7 +42,9 @@ def test_a_start_that_is_cut_off_leaves_no_process(tmp_path: Path, monkeypatch: 
 def test_after_a_start_the_groups_are_loaded(tmp_path: Path) -> None:
     write(tmp_path / "data", COMMITS)
     with running(tmp_path) as daemon:
-        [loaded] = daemon.events("groups loaded")
-        listed = Wire(lambda: (HOST, daemon.port)).ask(ListGroupsRequest(), 4)
+        wire = Wire(lambda: (HOST, daemon.port))
+        listed = wire.ask(ListGroupsRequest(), 4)
+        wire.close()
+    [loaded] = daemon.events("groups loaded")  # said a moment after the groups are served
     assert loaded["records"] == COMMITS + 1
     assert (listed.error_code, len(listed.groups)) == (0, 21)
