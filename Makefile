@@ -22,7 +22,7 @@ endif
 # The codecs of the wire, from their declarations; nothing happens when they are what the declarations say.
 GENERATE := $(BIN)/python -m kafka_wire generate
 
-QUICK := not reference and not clients and not compose and not slow and not spark and not browser and not hostile and not postgresql
+QUICK := not full and not reference and not clients and not compose and not slow and not spark and not browser and not hostile and not postgresql
 
 .PHONY: help run demo pipeline pyspark-consumer-offsets test lint bench bench-quick compiled wheel generate format clean
 

@@ -19,33 +19,16 @@ from hypothesis import settings
 
 from coordinatord.observe import logger
 from kafka_wire import fresh
-from tests import again, narrow, shares
 from tests.clients.kafka_python_joins import finish_joins
 from tests.daemon import Daemon, running
 
-pytest_plugins = ["tests.stuck"]
-settings.register_profile("tests", deadline=None)  # a busy machine is late
+# The same examples in every run, whatever the machine's speed.
+settings.register_profile("tests", deadline=None, derandomize=True, database=None)
 settings.load_profile("tests")
 
 OURS = "coordinatord"
 KAFKA = "kafka"
 LOG_SHOWN_CHARACTERS = 6_000
-TIERS = frozenset(
-    {
-        "reference",
-        "clients",
-        "compose",
-        "slow",
-        "in_full",
-        "spark",
-        "hostile",
-        "postgresql",
-        "alone",
-        "browser",
-        "interpreted",
-    }
-)
-"""The markers by which a run chooses its tests."""
 
 
 @pytest.fixture(autouse=True)
@@ -79,54 +62,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the number of workers of a coordinatord that the tests with real clients start (default: 1)",
     )
     parser.addoption(
-        "--rotate",
-        metavar="N",
-        type=int,
-        default=1,
-        help="run every N-th row of each test function, one at least, other ones with the next commit (default: all)",
-    )
-    parser.addoption(
         "--rewrite", action="store_true", default=False, help="write the current results into the scenario files"
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Without the codecs of the wire no test can run: say it once."""
-    shares.keep()
     finish_joins()
     try:
         fresh.check()
     except fresh.NotGenerated as error:
         pytest.exit(str(error), returncode=pytest.ExitCode.USAGE_ERROR)
-
-
-def pytest_report_header() -> str:
-    return shares.header()
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import what holds no test that `-m` asks for."""
-    return narrow.can_be_left_out(collection_path, config.option.markexpr) or None
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    unnamed = narrow.unnamed(item.path, {mark.name for mark in item.iter_markers()} & TIERS)
-    if unnamed:
-        raise pytest.UsageError(f"{item.nodeid}: its file must name mark.{min(unnamed)}, see tests/narrow.py")
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Once `-m` and `-k` have chosen: a share is one of what is asked for."""
-    shares.deselect(config, items)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Tell what had to be tried again, also of tests that passed."""
-    if lines := again.told(terminalreporter.stats):
-        terminalreporter.section("tried again")
-        for line in lines:
-            terminalreporter.write_line(line)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -26,9 +26,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support.waiting import PATIENCE_S
+
 HOST = "127.0.0.1"
-START_TIMEOUT_S = 90.0
-STOP_TIMEOUT_S = 90.0
 POLL_INTERVAL_S = 0.01
 START_ATTEMPTS = 5  # another process can take a free port before the daemon binds it
 COORDINATOR_LOAD_IN_PROGRESS = 14
@@ -186,8 +186,8 @@ class Daemon:
         assert self.process is not None
         while not condition():
             ended = self.process.poll() is not None
-            if ended or time.monotonic() - began_s > START_TIMEOUT_S:
-                told = "ended" if ended else f"{what} within {START_TIMEOUT_S:g} s"
+            if ended or time.monotonic() - began_s > PATIENCE_S:
+                told = "ended" if ended else f"{what} within {PATIENCE_S:g} s"
                 raise StartFailed(f"the daemon {told}:\n{self.log_tail()}")
             time.sleep(POLL_INTERVAL_S)
 
@@ -214,20 +214,20 @@ class Daemon:
         process = self._taken()
         process.send_signal(signal.SIGTERM)
         try:
-            return process.wait(STOP_TIMEOUT_S)
+            return process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(STOP_TIMEOUT_S)
-            raise AssertionError(f"no end {STOP_TIMEOUT_S:g} s after SIGTERM:\n{self.log_tail()}") from None
+            process.wait(PATIENCE_S)
+            raise AssertionError(f"no end {PATIENCE_S:g} s after SIGTERM:\n{self.log_tail()}") from None
 
     def kill(self) -> None:
         """Kill it and its workers (SIGKILL), as a crash would."""
         process = self._taken()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        process.wait(STOP_TIMEOUT_S)
+        process.wait(PATIENCE_S)
         if self.workers > 1:
-            deadline_s = time.monotonic() + STOP_TIMEOUT_S
+            deadline_s = time.monotonic() + PATIENCE_S
             pids = [pid for each in self.events("worker started") if isinstance(pid := each["pid"], int)]
             while any(map(is_running, pids)):
                 assert time.monotonic() < deadline_s, "a worker outlives SIGKILL"

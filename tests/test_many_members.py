@@ -175,8 +175,7 @@ async def crowd_for(daemon: Daemon, seconds: float) -> Crowd:
     return crowd
 
 
-@pytest.mark.slow
-@pytest.mark.in_turn("slow", 2)
+@pytest.mark.full
 @pytest.mark.timeout(240)
 def test_a_minute_of_heartbeats_at_1000_connections(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -29,10 +29,10 @@ from tests.clients.raw import Line
 from tests.clients.raw_member import HEARTBEAT_VERSION, RawMember
 from tests.daemon import HOST, Daemon, running
 from tests.shell import Turns, make_door, request_frame
+from tests.support.waiting import PATIENCE_S
 
 SESSION_MS = 4_000
 STOPPED_S = 5.0
-PATIENCE_S = 60.0
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -132,7 +132,7 @@ async def stopped_again_and_again(daemon: Daemon) -> None:
         member.line.close()  # type: ignore[union-attr]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_process_that_is_stopped_again_and_again_expels_the_silent_and_nobody_else(tmp_path: Path) -> None:
     with running(tmp_path, SETTINGS) as daemon:
         asyncio.run(stopped_again_and_again(daemon))

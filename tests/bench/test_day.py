@@ -235,8 +235,7 @@ def test_a_day_that_is_not_whole_has_no_figure(lacks: Mapping[str, Any], what: s
         require_complete(window(**lacks), 60)
 
 
-@pytest.mark.slow
-@pytest.mark.in_turn("slow", 2)
+@pytest.mark.full
 def test_a_whole_round_is_measured(server: Server) -> None:
     found = asyncio.run(asyncio.wait_for(live(server, 2 * SMALL, SMALL, 1.0, PACE, "round"), 100))
     assert found.steady.asked[templates.FETCH] > 0

@@ -18,8 +18,8 @@ import pytest
 
 from coordinatord.cli.ready_file import CannotTell, ReadyFile
 from tests.daemon import answers_api_versions
+from tests.support.waiting import PATIENCE_S
 
-PATIENCE_S = 90
 BOUND = [("127.0.0.1:1024", "broker.example:9092")]
 Start = Callable[..., subprocess.Popen[bytes]]
 

@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 
-PATIENCE_S = 90
+from tests.support.waiting import PATIENCE_S
+
 Start = Callable[..., subprocess.Popen[str]]
 
 

@@ -19,8 +19,8 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.errors import RetriableError
 
-from tests.clients.waiting import TIMEOUT_S, wait_until
 from tests.daemon import REPOSITORY
+from tests.support.waiting import PATIENCE_S, wait_until
 
 POLL_TIMEOUT_MS = 100
 # When new metadata makes kafka-python 3.0.12 join again and its poll times out before the answer, it drops the answer:
@@ -89,7 +89,7 @@ class Member:
     def values(self) -> list[bytes]:
         return [record.value for record in self.records]
 
-    def call(self, work: Callable[[KafkaConsumer], T], timeout_s: float = TIMEOUT_S) -> T:
+    def call(self, work: Callable[[KafkaConsumer], T], timeout_s: float = PATIENCE_S) -> T:
         """Run `work(consumer)` between two polls and give what it returns, or raise what it raises."""
         answers: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
 
@@ -113,7 +113,7 @@ class Member:
     def close(self) -> None:
         """Leave the group as an application does that ends in order; raises what its thread has raised."""
         self._stopping.set()
-        self._thread.join(TIMEOUT_S)
+        self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive(), f"the member of {self.group} did not close"
         self.check()
 
@@ -241,11 +241,11 @@ class ConsumerProcess:
 
     def _ended(self) -> int:
         try:
-            code = self.process.wait(TIMEOUT_S)
+            code = self.process.wait(PATIENCE_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            code = self.process.wait(TIMEOUT_S)
-        self._reader.join(TIMEOUT_S)
+            code = self.process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
         if self.process.stdout is not None:
             self.process.stdout.close()
         return code

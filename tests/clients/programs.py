@@ -12,16 +12,17 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tests.support.waiting import PATIENCE_S
+
 RECORDS = 40
 MEMBERS = 2
-STEP_TIMEOUT_S = 110
 SESSION_TIMEOUT_MS = 10_000
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + STEP_TIMEOUT_S
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
-        assert time.monotonic() < deadline, f"waited {STEP_TIMEOUT_S} s for {what}"
+        assert time.monotonic() < deadline, f"waited {PATIENCE_S} s for {what}"
         time.sleep(0.05)
 
 
@@ -47,7 +48,7 @@ def in_threads(work: Callable[[int], None], count: int) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(4 * STEP_TIMEOUT_S)
+        thread.join(4 * PATIENCE_S)
     if problems:
         raise problems[0]
 
@@ -86,7 +87,7 @@ def kafka_python(bootstrap: str, word: str) -> None:
 
     def consume(number: int) -> None:
         consumer = member(client_id=f"{word}-{number}")
-        deadline = time.monotonic() + STEP_TIMEOUT_S
+        deadline = time.monotonic() + PATIENCE_S
         while not arrived.is_set():
             assert time.monotonic() < deadline, "the records did not arrive"
             seen[number] += sum(map(len, consumer.poll(timeout_ms=2_000).values()))
@@ -98,7 +99,7 @@ def kafka_python(bootstrap: str, word: str) -> None:
             consumer.close()  # leaves: the other one takes over
             left.set()
             return
-        assert left.wait(STEP_TIMEOUT_S)
+        assert left.wait(PATIENCE_S)
         wait_for(lambda: bool(consumer.poll(timeout_ms=2_000)) or len(consumer.assignment()) == 4, "all partitions")
         partition = TopicPartition(topic, 0)
         consumer.seek_to_beginning(partition)
@@ -156,7 +157,7 @@ def confluent_kafka(bootstrap: str, word: str) -> None:
 
     def done(futures: dict[Any, Any]) -> None:
         for future in futures.values():
-            attempt(future.result, STEP_TIMEOUT_S)
+            attempt(future.result, PATIENCE_S)
 
     done(admin.create_topics([NewTopic(topic, 4, 1)]))
     for compression in ("none", "gzip", "snappy", "lz4", "zstd"):
@@ -165,7 +166,7 @@ def confluent_kafka(bootstrap: str, word: str) -> None:
         producer = Producer({"bootstrap.servers": bootstrap, **settings})
         for number in range(RECORDS):
             producer.produce(topic, key=b"%d" % number, value=b"value-%d" % number, headers={"h": b"1"})
-        producer.flush(STEP_TIMEOUT_S)
+        producer.flush(PATIENCE_S)
 
     def consume_as(settings: dict[str, Any], members: int) -> None:
         seen, assigned = [0] * members, [0] * members
@@ -183,7 +184,7 @@ def confluent_kafka(bootstrap: str, word: str) -> None:
                 }
             )
             consumer.subscribe([topic])
-            deadline = time.monotonic() + STEP_TIMEOUT_S
+            deadline = time.monotonic() + PATIENCE_S
             while not arrived.is_set():
                 assert time.monotonic() < deadline, "the records did not arrive"
                 message = consumer.poll(0.2)
@@ -193,9 +194,9 @@ def confluent_kafka(bootstrap: str, word: str) -> None:
                     arrived.set()
             consumer.commit(asynchronous=False)
             partitions = consumer.assignment()
-            consumer.committed(partitions, STEP_TIMEOUT_S)
-            consumer.get_watermark_offsets(partitions[0], STEP_TIMEOUT_S)
-            consumer.offsets_for_times([TopicPartition(topic, partitions[0].partition, 0)], STEP_TIMEOUT_S)
+            consumer.committed(partitions, PATIENCE_S)
+            consumer.get_watermark_offsets(partitions[0], PATIENCE_S)
+            consumer.offsets_for_times([TopicPartition(topic, partitions[0].partition, 0)], PATIENCE_S)
             consumer.seek(TopicPartition(topic, partitions[0].partition, 0))
             consumer.poll(0.5)
             consumer.pause(partitions)
@@ -210,9 +211,9 @@ def confluent_kafka(bootstrap: str, word: str) -> None:
                 "partition.assignment.strategy": "cooperative-sticky"}, MEMBERS)  # fmt: skip
     consume_as({"group.id": f"{word}-848", "group.protocol": "consumer"}, MEMBERS)
 
-    admin.list_topics(timeout=STEP_TIMEOUT_S)
-    admin.describe_cluster().result(STEP_TIMEOUT_S)
-    admin.list_consumer_groups().result(STEP_TIMEOUT_S)
+    admin.list_topics(timeout=PATIENCE_S)
+    admin.describe_cluster().result(PATIENCE_S)
+    admin.list_consumer_groups().result(PATIENCE_S)
     done(admin.describe_consumer_groups([group, f"{word}-848", f"{word}-nobody"]))
     done(admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]))
     done(admin.list_offsets({TopicPartition(topic, 0): OffsetSpec.latest()}))
@@ -227,7 +228,7 @@ def confluent_kafka(bootstrap: str, word: str) -> None:
 
 def aiokafka(bootstrap: str, word: str) -> None:
     """aiokafka: producer, a group of two members one of which leaves, the admin client."""
-    asyncio.run(asyncio.wait_for(_aiokafka(bootstrap, word), 4 * STEP_TIMEOUT_S))
+    asyncio.run(asyncio.wait_for(_aiokafka(bootstrap, word), 4 * PATIENCE_S))
 
 
 async def _aiokafka(bootstrap: str, word: str) -> None:

@@ -22,9 +22,9 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import RetriableError
 
 from coordinatord.testing import Kafka
+from tests.support.waiting import PATIENCE_S
 
 TOPIC = "orders"
-WAIT_S = 60.0
 
 Send = Callable[[bytes], None]
 """Sends a value to the topic's first partition; returns when it is acknowledged, raises if it is not."""
@@ -93,13 +93,13 @@ def _kafka_python_producer(kafka: Kafka, client: str, **own: Any) -> Iterator[An
     try:
         yield producer
     finally:
-        producer.close(timeout=WAIT_S)
+        producer.close(timeout=PATIENCE_S)
 
 
 @contextmanager
 def kafka_python_writing(kafka: Kafka, client: str, idempotent: bool) -> Iterator[Send]:
     with _kafka_python_producer(kafka, client, enable_idempotence=idempotent) as producer:
-        yield lambda value: producer.send(TOPIC, value, partition=0).get(timeout=WAIT_S)
+        yield lambda value: producer.send(TOPIC, value, partition=0).get(timeout=PATIENCE_S)
 
 
 class _KafkaPythonTransaction:
@@ -109,7 +109,7 @@ class _KafkaPythonTransaction:
         producer.begin_transaction()
 
     def send(self, value: bytes) -> None:
-        self._producer.send(TOPIC, value, partition=0).get(timeout=WAIT_S)
+        self._producer.send(TOPIC, value, partition=0).get(timeout=PATIENCE_S)
 
     def commit(self) -> None:
         self._producer.commit_transaction()
@@ -160,14 +160,14 @@ def confluent_consuming(kafka: Kafka, client: str, group: str) -> Iterator[list[
 @contextmanager
 def confluent_writing(kafka: Kafka, client: str, idempotent: bool) -> Iterator[Send]:
     producer = confluent_kafka.Producer(_confluent(kafka, client, **{"enable.idempotence": idempotent, "linger.ms": 0}))
-    producer.list_topics(TOPIC, timeout=WAIT_S)
+    producer.list_topics(TOPIC, timeout=PATIENCE_S)
     yield functools.partial(_confluent_send, producer)
 
 
 def _confluent_send(producer: confluent_kafka.Producer, value: bytes) -> None:
     errors: list[Any] = []
     producer.produce(TOPIC, value, partition=0, on_delivery=lambda error, _: errors.append(error))
-    assert producer.flush(WAIT_S) == 0, "not in time"
+    assert producer.flush(PATIENCE_S) == 0, "not in time"
     if errors[0] is not None:
         raise confluent_kafka.KafkaException(errors[0])
 
@@ -175,14 +175,14 @@ def _confluent_send(producer: confluent_kafka.Producer, value: bytes) -> None:
 class _ConfluentTransaction:
     def __init__(self, producer: confluent_kafka.Producer) -> None:
         self._producer = producer
-        producer.init_transactions(WAIT_S)
+        producer.init_transactions(PATIENCE_S)
         producer.begin_transaction()
 
     def send(self, value: bytes) -> None:
         _confluent_send(self._producer, value)
 
     def commit(self) -> None:
-        self._producer.commit_transaction(WAIT_S)
+        self._producer.commit_transaction(PATIENCE_S)
 
 
 @contextmanager
@@ -202,7 +202,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def _run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run_coroutine_threadsafe(work, _loop()).result(WAIT_S)
+    return asyncio.run_coroutine_threadsafe(work, _loop()).result(PATIENCE_S)
 
 
 async def _made(make: Callable[..., Any], *positional: Any, **named: Any) -> Any:
@@ -333,7 +333,7 @@ def _polled(poll: Callable[[Callable[[bytes], None]], None], close: Callable[[],
         yield values
     finally:
         stops.set()
-        thread.join(WAIT_S)
+        thread.join(PATIENCE_S)
 
 
 STACKS = (

@@ -116,7 +116,6 @@ def programs(tmp_path: Path) -> Iterator[Callable[[list[str], Daemon, str], list
 
 
 # A run plays each client by one protocol, and the next commit's by the other one.
-@pytest.mark.rotating(2)
 @pytest.mark.parametrize(
     ("client", "protocol"), [(confluent, "classic"), (confluent, "consumer"), (java, "consumer"), (java, "classic")]
 )

@@ -22,7 +22,9 @@ from kafka.structs import OffsetAndMetadata
 
 from tests.clients.brokers import Broker
 from tests.clients.members import Member, wait_for_assignment, wait_for_members, wait_for_values
-from tests.clients.waiting import wait_until
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.clients
 
 Produce = Callable[..., list[bytes]]
 

@@ -11,8 +11,10 @@ from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
 from tests.clients.brokers import Broker
 from tests.clients.members import ConsumerProcess, Member, wait_for_assignment, wait_for_values
-from tests.clients.waiting import wait_until
 from tests.daemon import logged_at_s
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.clients
 
 PARTITIONS = 6
 RECORDS = 600

@@ -12,10 +12,12 @@ from kafka.coordinator.consumer import ConsumerCoordinator
 
 from coordinatord.testing import Kafka
 from tests.clients import kafka_python_joins
+from tests.support.waiting import PATIENCE_S
+
+pytestmark = pytest.mark.clients
 
 POLL_MS = 100
 SILENT_S = 3.0
-WAIT_S = 60.0
 ATTEMPTS = 10
 """On a busy machine a consumer may know its topic before it joins."""
 
@@ -38,7 +40,7 @@ def between_two_polls(kafka: Kafka, group: str) -> Iterator[KafkaConsumer | None
     )  # fmt: skip
     with contextlib.closing(consumer):
         with kafka.hold("SyncGroup", group=group, nth=2, optional=True) as second:
-            ends_s = time.monotonic() + WAIT_S
+            ends_s = time.monotonic() + PATIENCE_S
             found = {}
             while not second.hits and not found:
                 assert time.monotonic() < ends_s, "it neither joins again nor gets its record"
@@ -72,6 +74,6 @@ def test_the_mended_one_is_not(kafka: Kafka) -> None:
     for number in range(ATTEMPTS):
         with between_two_polls(kafka, f"mended-{number}") as consumer:
             if consumer is not None:
-                assert has_record_within(consumer, WAIT_S)
+                assert has_record_within(consumer, PATIENCE_S)
                 return
     raise AssertionError("no consumer has joined twice")

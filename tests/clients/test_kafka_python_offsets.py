@@ -18,7 +18,9 @@ from kafka.structs import OffsetAndMetadata, OffsetAndTimestamp
 from kafka_wire.records.keys import decode_key, decode_value
 from kafka_wire.records.offsets import OffsetCommitKey
 from tests.clients.members import Member, polled, wait_for_assignment, wait_for_members, wait_for_values
-from tests.clients.waiting import TIMEOUT_S, wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
+
+pytestmark = pytest.mark.clients
 
 Produce = Callable[..., list[bytes]]
 
@@ -291,6 +293,6 @@ def test_the_offsets_topic_can_be_read(
                 found.append((key, decode_value(key, record.value)))
         return found
 
-    wait_until(commit_found, "the commit's record", timeout_s=TIMEOUT_S)
+    wait_until(commit_found, "the commit's record", timeout_s=PATIENCE_S)
     key, value = found[0]
     assert (key.topic, key.partition, value.offset, value.metadata) == (topic, 0, 4, "noted")

@@ -13,7 +13,9 @@ from kafka.codec import has_gzip, has_lz4, has_snappy, has_zstd
 from kafka.errors import MessageSizeTooLargeError, UnknownTopicOrPartitionError
 
 from tests.clients.members import PATIENT_POLL_TIMEOUT_MS, polled
-from tests.clients.waiting import wait_until
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.clients
 
 CODECS = {"gzip": has_gzip, "snappy": has_snappy, "lz4": has_lz4, "zstd": has_zstd}
 

@@ -21,6 +21,8 @@ from tests.clients.members import (
     wait_for_values,
 )
 
+pytestmark = pytest.mark.clients
+
 PARTITIONS = 6
 # Long enough that nobody is expelled on a busy machine while a static member is away.
 STATIC_SESSION_TIMEOUT_MS = 20_000

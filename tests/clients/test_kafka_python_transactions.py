@@ -11,8 +11,10 @@ from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartitio
 from kafka.errors import KafkaError
 
 from tests.clients.members import polled
-from tests.clients.waiting import wait_until
 from tests.daemon import running
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.clients
 
 Make = Callable[..., KafkaProducer]
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.support.waiting import PATIENCE_S
+
 for library in ("kafka", "aiokafka", "confluent_kafka", "faststream.kafka"):
     pytest.importorskip(library)
 
@@ -23,7 +25,6 @@ pytestmark = [
     pytest.mark.clients,
     pytest.mark.filterwarnings("ignore::coordinatord.testing.KafkaLeftovers"),
 ]
-WAIT_S = 120.0
 PARTITIONS = 4
 VALUES = 40
 BY_NAME = {str(each): each for each in STACKS}
@@ -37,7 +38,7 @@ def kafka() -> Iterator[Kafka]:
 
 
 def until(holds: Callable[[], object], what: Callable[[], object]) -> None:
-    ends_s = time.monotonic() + WAIT_S
+    ends_s = time.monotonic() + PATIENCE_S
     while not holds():
         assert time.monotonic() < ends_s, f"not in time: {what()}"
         time.sleep(0.01)
@@ -53,7 +54,7 @@ def read_and_committed(kafka: Kafka, word: str, groups: dict[str, list[list[byte
         kafka.group(group).until(
             lambda _, g=group: kafka.committed(g) == ends,
             what=f"{ends} committed",
-            timeout=WAIT_S,  # type: ignore[misc]
+            timeout=PATIENCE_S,  # type: ignore[misc]
         )
 
 
@@ -68,8 +69,8 @@ def test_a_group_goes_on_at_another_node(kafka: Kafka, stacks: tuple[str, str]) 
         two.consuming(kafka, "other", other) as others,
     ):
         groups = {name: [first, second], other: [others]}
-        group.until_stable(members=2, timeout=WAIT_S)
-        kafka.group(other).until_stable(members=1, timeout=WAIT_S)
+        group.until_stable(members=2, timeout=PATIENCE_S)
+        kafka.group(other).until_stable(members=1, timeout=PATIENCE_S)
         read_and_committed(kafka, "before", groups)
         before, committed, bystander = group.view, kafka.committed(name), kafka.group(other).view
         seen = len(first) + len(second)
@@ -78,7 +79,7 @@ def test_a_group_goes_on_at_another_node(kafka: Kafka, stacks: tuple[str, str]) 
         assert kafka.committed(name).keys() == committed.keys()
         assert all(offset >= committed[each] for each, offset in kafka.committed(name).items())
         read_and_committed(kafka, "after", groups)
-        after = group.until_stable(members=2, timeout=WAIT_S).result
+        after = group.until_stable(members=2, timeout=PATIENCE_S).result
         assert after.node == 1
         assert {each.member_id for each in after.members} == {each.member_id for each in before.members}
         if after.generation == before.generation:
@@ -103,19 +104,19 @@ def test_a_transaction_commits_offsets_at_the_node_where_the_group_is_then(kafka
     try:
         consumer.subscribe([TOPIC])
         message = None
-        ends_s = time.monotonic() + WAIT_S
+        ends_s = time.monotonic() + PATIENCE_S
         while message is None and time.monotonic() < ends_s:
             message = consumer.poll(0.1)
         assert message is not None
-        producer.init_transactions(WAIT_S)
+        producer.init_transactions(PATIENCE_S)
         producer.begin_transaction()
         producer.produce(TOPIC, b"out", partition=1)
         read = [confluent_kafka.TopicPartition(TOPIC, 0, 1)]
-        producer.send_offsets_to_transaction(read, consumer.consumer_group_metadata(), WAIT_S)
+        producer.send_offsets_to_transaction(read, consumer.consumer_group_metadata(), PATIENCE_S)
         kafka.group(name).move()
         assert kafka.group(name).node == 1
         assert kafka.committed(name) == {}, "it is open"
-        producer.commit_transaction(WAIT_S)
+        producer.commit_transaction(PATIENCE_S)
         until(lambda: kafka.committed(name) == {(TOPIC, 0): 1}, lambda: kafka.committed(name))
         assert b"out" in kafka.records(TOPIC, committed=True)
         kafka.group(name).move()

@@ -21,11 +21,11 @@ from coordinatord.observe.health import HealthState
 from coordinatord.shortcuts.consumer_heartbeats import ConsumerHeartbeats
 from kafka_wire.framing import Frames
 from tests.clients.librdkafka import admin_client
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.clients, pytest.mark.interpreted]
 
 LEAST = 20
-WITHIN_S = 60
 INTERVAL_MS = 200
 
 
@@ -113,7 +113,7 @@ def test_librdkafkas_heartbeats_are_the_same_bytes(
 
 
 def _poll(consumers: list[Any], until: Any) -> None:
-    deadline_s = time.monotonic() + WITHIN_S
+    deadline_s = time.monotonic() + PATIENCE_S
     while not until():
         assert time.monotonic() < deadline_s, "the shortcut answers nobody"
         for consumer in consumers:

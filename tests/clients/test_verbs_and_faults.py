@@ -15,6 +15,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.support.waiting import PATIENCE_S
+
 for library in ("kafka", "aiokafka", "confluent_kafka", "faststream.kafka"):
     pytest.importorskip(library)
 
@@ -27,7 +29,6 @@ pytestmark = [
     # A client that is closed while it looks for its coordinator does not leave.
     pytest.mark.filterwarnings("ignore::coordinatord.testing.KafkaLeftovers"),
 ]
-WAIT_S = 60.0
 GROUP, OTHER_GROUP = "billing", "audit"
 CLIENT, OTHER_CLIENT = "a", "other"
 
@@ -161,7 +162,7 @@ def test_delay(kafka: Kafka, stack: Stack, side: ThreadPoolExecutor) -> None:
         with kafka.delay("Produce", 0.1, client=CLIENT, times=1):
             sent = side.submit(send, b"late")
             others_send(b"the other's")
-            sent.result(WAIT_S)
+            sent.result(PATIENCE_S)
         assert time.monotonic() - began >= 0.1
     assert sorted(each or b"" for each in kafka.records(TOPIC)) == [b"late", b"the other's"]
 
@@ -173,7 +174,7 @@ def test_hold(kafka: Kafka, stack: Stack, side: ThreadPoolExecutor) -> None:
         others_send(b"the other's")
         assert not sent.done()
         held.release()
-        sent.result(WAIT_S)
+        sent.result(PATIENCE_S)
     assert kafka.records(TOPIC) == [b"the other's", b"held"]
 
 
@@ -193,7 +194,7 @@ def test_drop(kafka: Kafka, stack: Stack, side: ThreadPoolExecutor, after: bool)
     with writers(kafka, stack) as (send, others_send):
         with kafka.drop("Produce", after=after, client=CLIENT, times=1) as fault:
             act(fault, send, others_send)
-        waiting[0].result(WAIT_S)
+        waiting[0].result(PATIENCE_S)
     assert sorted(each or b"" for each in kafka.records(TOPIC)) == [b"lost", b"the other's"]
 
 
@@ -260,7 +261,7 @@ def until_asked(kafka: Kafka, group: Group, api: str) -> None:
 
 
 def until(holds: Callable[[], object]) -> None:
-    ends = time.monotonic() + WAIT_S
+    ends = time.monotonic() + PATIENCE_S
     while not holds():
         assert time.monotonic() < ends, "not in time"
         time.sleep(0.005)

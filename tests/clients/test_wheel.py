@@ -28,6 +28,7 @@ from pathlib import Path
 import pytest
 
 from tests.daemon import HOST, REPOSITORY, answers_api_versions, free_port
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.clients, pytest.mark.interpreted, pytest.mark.timeout(900)]
 
@@ -42,8 +43,6 @@ KAFKA_PYTHON = next(
     for each in PROJECT["project"]["optional-dependencies"]["test"]
     if "kafka-python" in each
 )
-START_TIMEOUT_S = 60
-LEDGER_TIMEOUT_S = 110  # a rebalance is written a moment after it ended
 
 CONSUMER = """
 import sys, time
@@ -200,7 +199,7 @@ def serving(coordinatord: Path, directory: Path, environment: dict[str, str]) ->
             list(map(str, command)), cwd=directory, env=environment, stdout=output, stderr=output, process_group=0
         )
     try:
-        deadline_s = time.monotonic() + START_TIMEOUT_S
+        deadline_s = time.monotonic() + PATIENCE_S
         while not answers_api_versions(port):
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < deadline_s, log.read_text()
@@ -214,7 +213,6 @@ def serving(coordinatord: Path, directory: Path, environment: dict[str, str]) ->
             process.wait(90)
 
 
-@pytest.mark.rotating(3)
 def test_the_wheel_works_outside_of_the_checkout(interpreter: str, tmp_path: Path, environment: dict[str, str]) -> None:
     run([interpreter, "-m", "venv", tmp_path / "venv"], tmp_path, environment)
     bin_directory = tmp_path / "venv" / "bin"
@@ -237,7 +235,7 @@ def test_the_wheel_works_outside_of_the_checkout(interpreter: str, tmp_path: Pat
         assert run([python, "consumer.py", bootstrap], tmp_path, environment) == "committed 5\n"
         assert '"build":"interpreted"' in (tmp_path / "daemon.log").read_text()
         why = [coordinatord, "groups", "why", "billing", "--bootstrap", bootstrap]
-        deadline_s = time.monotonic() + LEDGER_TIMEOUT_S
+        deadline_s = time.monotonic() + PATIENCE_S
         while "generation 0 → 1" not in (told := run(why, tmp_path, environment)):
             assert time.monotonic() < deadline_s, told
             time.sleep(0.5)
@@ -324,7 +322,7 @@ def started_by(command: Sequence[str | Path], directory: Path, environment: dict
         lines = iter(process.stdout.readline, "")
         listening = next((line for line in lines if '"event":"listening"' in line), said)
         process.terminate()
-        process.communicate(timeout=START_TIMEOUT_S)
+        process.communicate(timeout=PATIENCE_S)
     found = re.search(r'"build":"(\w+)"', listening)
     assert found is not None, listening
     return said, found[1]

@@ -21,6 +21,7 @@ from click.testing import CliRunner, Result
 
 from coordinatord.cli import cli
 from tests.daemon import REPOSITORY, Daemon, running
+from tests.support.waiting import PATIENCE_S
 
 FAST = ("--only", "commit_stable", "--only", "static_rejoin_with_id", "--only", "consumer_unknown_group")
 MAX_SIZE = ("--only", "max_size_stable")
@@ -114,7 +115,6 @@ def test_nothing_is_left_on_the_broker(daemon: Daemon) -> None:
     assert left_on(daemon) == []
 
 
-PATIENCE_S = 60
 INTERRUPTED = """
 import signal
 from coordinatord.cli import main

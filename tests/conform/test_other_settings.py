@@ -12,7 +12,6 @@ from coordinatord.conform.story import Story, all_stories
 from kafka_wire.api_key import ApiKey
 from tests.reference.in_process import HOST, run, running_in_process
 from tests.reference.record import SETTINGS
-from tests.shares import chosen
 
 OTHERS = {
     "auto.create.topics.enable": ["false"],
@@ -47,12 +46,27 @@ def _cases() -> list[tuple[str, str, Story]]:
     return found
 
 
-@pytest.mark.parametrize(("name", "value", "story"), chosen(_cases(), 50), ids=lambda each: getattr(each, "name", each))
+def _is_as_recorded(name: str, value: str, story: Story, directory: Path) -> bool:
+    async def play() -> list[list[str]]:
+        async with running_in_process(directory, {**SETTINGS, **story.settings, name: value}) as ours:
+            return await Player(story, ours.connect, HOST, ours.port).play()
+
+    return story.rendered(run(play()), ours=True) == story.path.read_text()
+
+
+@pytest.mark.parametrize(("name", "value", "story"), _cases()[::50], ids=lambda each: getattr(each, "name", each))
 def test_a_story_that_is_played_depends_on_no_other_setting(
     name: str, value: str, story: Story, tmp_path: Path
 ) -> None:
-    async def play() -> list[list[str]]:
-        async with running_in_process(tmp_path, {**SETTINGS, **story.settings, name: value}) as ours:
-            return await Player(story, ours.connect, HOST, ours.port).play()
+    assert _is_as_recorded(name, value, story, tmp_path)
 
-    assert story.rendered(run(play()), ours=True) == story.path.read_text()
+
+@pytest.mark.full
+@pytest.mark.timeout(3600)
+def test_no_story_depends_on_a_setting_that_it_does_not_name(tmp_path: Path) -> None:
+    depending = [
+        f"{story.name} with {name}={value}"
+        for number, (name, value, story) in enumerate(_cases())
+        if not _is_as_recorded(name, value, story, tmp_path / str(number))
+    ]
+    assert not depending

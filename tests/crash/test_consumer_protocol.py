@@ -32,14 +32,13 @@ from tests.crash.test_sigkill import (
     COMMIT_TOPIC,
     READ_PARTITIONS,
     READ_TOPIC,
-    ROUND_TIMEOUT_S,
     SETTINGS,
     Crashes,
     seed,
     spread,
 )
 from tests.daemon import Daemon
-from tests.shares import in_full
+from tests.support.waiting import PATIENCE_S
 
 __all__ = ["seed"]  # the fixture
 
@@ -161,7 +160,7 @@ class ConsumerCrashes(Crashes):
         """The coordinator sees the same. A member's last word may be under way."""
         for group in self.members:
             line = await Line.connect(*self.address, client_id="verifier")
-            deadline_s = time.monotonic() + ROUND_TIMEOUT_S
+            deadline_s = time.monotonic() + PATIENCE_S
             while (described := await self.describe(line, group)).group_state != "Stable":
                 assert time.monotonic() < deadline_s, described
                 await asyncio.sleep(BUSY_S)
@@ -173,7 +172,7 @@ class ConsumerCrashes(Crashes):
                              if each.acknowledged is not None}  # fmt: skip
 
     async def describe(self, line: Line, group: str) -> DescribedGroup:
-        deadline_s = time.monotonic() + ROUND_TIMEOUT_S
+        deadline_s = time.monotonic() + PATIENCE_S
         while True:
             found: DescribedGroup = (await line.ask(ConsumerGroupDescribeRequest([group]), 1)).groups[0]
             if found.error_code == ErrorCode.NONE:
@@ -294,15 +293,15 @@ def has_confluent_kafka() -> bool:
     return True
 
 
-@pytest.mark.slow
-@pytest.mark.in_turn("slow", 2)
+@pytest.mark.full
+@pytest.mark.clients
 @pytest.mark.timeout(1800)
 def test_consumer_groups_survive_sigkill(tmp_path: Path, seed: int) -> None:
     """Raw members, and librdkafka's where confluent-kafka is installed."""
     daemon = Daemon(tmp_path, {**CONSUMER_SETTINGS, "log.flush": "always"})
     daemon.start()
     try:
-        summary = asyncio.run(survive(daemon, seed, 50 if in_full() else 5, real=has_confluent_kafka()))
+        summary = asyncio.run(survive(daemon, seed, 50, real=has_confluent_kafka()))
         assert daemon.stop() == 0
     finally:
         if daemon.process is not None:

@@ -19,12 +19,12 @@ import pytest
 from tests.crash.test_sigkill import SETTINGS, Crashes
 from tests.crash.test_sigkill import seed as seed  # a fixture
 from tests.daemon import Daemon
+from tests.support.waiting import PATIENCE_S
 
 ROUNDS = 5
 DISK_BYTES = 64 << 20
 LEFT_BYTES = (0, 1 << 20)
 STEP_BYTES = 64 << 10
-STOP_TIMEOUT_S = 60.0
 
 
 def mount(image: Path, directory: Path) -> None:
@@ -86,7 +86,7 @@ class Fillings(Crashes):
         process = self.daemon.process
         assert process is not None
         self.fill(self.chance.randint(*LEFT_BYTES))
-        deadline_s = time.monotonic() + STOP_TIMEOUT_S
+        deadline_s = time.monotonic() + PATIENCE_S
         while process.poll() is None:
             assert time.monotonic() < deadline_s, "the disk is full and the daemon goes on"
             for task in self.tasks:
@@ -120,8 +120,7 @@ async def survive(daemon: Daemon, seed: int) -> str:
     return f"{fillings.summary(0)}\ncommits refused: {dict(fillings.commits.refusals)}"
 
 
-@pytest.mark.slow
-@pytest.mark.in_turn("slow", 2)
+@pytest.mark.full
 @pytest.mark.timeout(900)
 def test_what_was_acknowledged_survives_a_full_disk(small_disk: Path, seed: int) -> None:
     daemon = Daemon(small_disk, SETTINGS)

@@ -16,8 +16,8 @@ from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kafka_wire.errors import ErrorCode
 from tests.clients.members import Member, wait_for_assignment, wait_for_values
 from tests.clients.raw import Line
-from tests.clients.waiting import wait_until
 from tests.daemon import HOST, Daemon, logged_at_s, running
+from tests.support.waiting import wait_until
 
 STOP_LIMIT_S = 15.0
 """What is parked would wait for 25 s and more."""

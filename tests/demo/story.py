@@ -13,6 +13,7 @@ from kafka.admin import OffsetSpec
 from tests.clients.members import ConsumerProcess
 from tests.daemon import Daemon, logged_at_s
 from tests.demo.narrator import FOLLOW_INTERVAL_S, Follower, Narrator
+from tests.support.waiting import PATIENCE_S
 
 TOPIC, PARTITIONS, RECORDS = "orders", 6, 10_000
 GROUP = "billing"
@@ -24,7 +25,6 @@ RECONNECT_BACKOFF_MAX_MS = 500  # a client's default of 30 s would make the cras
 RECORDS_PER_POLL, PAUSE_MS = 60, 220
 READ_BEFORE_FIRST_KILL = 2_500
 READ_AFTER_REBALANCE = 800
-STEP_TIMEOUT_S = 150.0
 INTERVAL_S = 0.02
 
 
@@ -82,9 +82,9 @@ class Story:
         self.say.step(f'Topic "{TOPIC}" has been created, with {PARTITIONS} partitions.')
         producer = KafkaProducer(bootstrap_servers=self.daemon.bootstrap, linger_ms=5)
         sent = [producer.send(TOPIC, value_of(number), partition=number % PARTITIONS) for number in range(RECORDS)]
-        producer.flush(timeout=STEP_TIMEOUT_S)
+        producer.flush(timeout=PATIENCE_S)
         for future in sent:
-            future.get(timeout=STEP_TIMEOUT_S)
+            future.get(timeout=PATIENCE_S)
         producer.close()
         self.say.step(f"{RECORDS:,} records have been produced, and every one has been acknowledged.")
 
@@ -187,9 +187,9 @@ class Story:
     # What the cast knows
 
     def until(self, condition: Callable[[], object], what: str) -> None:
-        deadline_s = time.monotonic() + STEP_TIMEOUT_S
+        deadline_s = time.monotonic() + PATIENCE_S
         while not condition():
-            require(time.monotonic() < deadline_s, f"waited {STEP_TIMEOUT_S:g} s for {what}")
+            require(time.monotonic() < deadline_s, f"waited {PATIENCE_S:g} s for {what}")
             time.sleep(INTERVAL_S)
 
     def until_assigned(self, names: tuple[str, ...], what: str) -> None:

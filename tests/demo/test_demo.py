@@ -15,7 +15,7 @@ from tests.daemon import REPOSITORY
 COMMAND = [sys.executable, "-m", "tests.demo"]
 
 
-@pytest.mark.slow
+@pytest.mark.clients
 @pytest.mark.timeout(600)
 def test_the_demo_runs_to_its_end() -> None:
     done = subprocess.run(COMMAND, cwd=REPOSITORY, capture_output=True, text=True, timeout=400, check=False)
@@ -25,7 +25,7 @@ def test_the_demo_runs_to_its_end() -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.slow
+@pytest.mark.clients
 def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path) -> None:
     """Ctrl-C with all processes running: they end, and the temporary directory goes."""
     process = subprocess.Popen(

@@ -26,9 +26,9 @@ from coordinatord.watching.series import SERIES
 from coordinatord.watching.view import Limits
 from tests.daemon import Daemon, running
 from tests.exporter.scraped import Samples, expected, get, of, samples
+from tests.support.waiting import PATIENCE_S
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
-WAIT_S = 60
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def exporting(bootstrap: str, **choice: Any) -> Iterator[tuple[str, Watcher]]:
 
 
 def until(done: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
+    deadline = time.monotonic() + PATIENCE_S
     while not done():
         assert time.monotonic() < deadline, what
         time.sleep(0.05)

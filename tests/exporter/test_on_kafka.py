@@ -22,7 +22,7 @@ from tests.exporter.test_exporter import exporting, looked, told_by_lag, until
 from tests.pipeline.epochs_story import OVERRIDES
 from tests.reference.broker import KafkaBroker, running_broker
 
-pytestmark = [pytest.mark.reference, pytest.mark.timeout(600), pytest.mark.in_turn("kafka", 3)]
+pytestmark = [pytest.mark.reference, pytest.mark.timeout(600)]
 
 NAMES = ("offset", "lag", "sum_lag", "max_lag", "topic_sum_lag")
 DOOMED = """

@@ -161,7 +161,6 @@ def disturbed_s(innocent: Innocent, name: str, port: int) -> tuple[float, int]:
 
 
 @pytest.mark.hostile
-@pytest.mark.rotating(3)
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("name", sorted(ATTACKS))
 def test_an_innocent_group_beside(name: str, daemon: Daemon) -> None:

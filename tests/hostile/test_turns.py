@@ -68,7 +68,6 @@ def sizes(api_key: int) -> list[int]:
 
 
 @pytest.mark.hostile
-@pytest.mark.rotating(3)
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("api_key", [each.value for each in SERVED], ids=[each.name for each in SERVED])
 def test_no_request_holds_the_loop(api_key: int, stage: tuple[Measured, Known, Innocent]) -> None:

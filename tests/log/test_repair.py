@@ -26,9 +26,9 @@ from kafka_wire.records.keys import encode_key, encode_value
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 from tests.daemon import running
 from tests.log.world import HandLoop, HandWorker, World, contents
+from tests.support.waiting import PATIENCE_S
 
 TOPIC = "__consumer_offsets"
-START_TIMEOUT_S = 30
 CRC_AT = 17
 """What comes before it in a batch, offsets above all, no CRC covers: so it is in Kafka's format."""
 
@@ -157,7 +157,7 @@ def test_the_refusal_names_the_command_that_helps(data_dir: Path, tmp_path: Path
     size = segment.stat().st_size
     refused = subprocess.run(
         [sys.executable, "-m", "coordinatord", "serve", "--listen", "127.0.0.1:0", "--data-dir", str(data_dir)],
-        capture_output=True, text=True, timeout=START_TIMEOUT_S, check=False,
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert refused.returncode == 1
     told = refused.stdout + refused.stderr

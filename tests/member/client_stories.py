@@ -11,8 +11,8 @@ from kafka import KafkaAdminClient, KafkaProducer
 from coordinatord.member.client import Client
 from coordinatord.member.result import Assigned, Lost, Revoked
 from coordinatord.member.state import MemberSettings
+from tests.support.waiting import PATIENCE_S
 
-LIMIT_S = 120.0
 PARTITIONS = 4
 
 Story = Callable[[str, str], Any]
@@ -70,9 +70,9 @@ class Reader:
 
 async def until(condition: Callable[[], bool], what: str) -> None:
     """Wait for it, for a long time on a slow machine."""
-    deadline_s = asyncio.get_running_loop().time() + LIMIT_S
+    deadline_s = asyncio.get_running_loop().time() + PATIENCE_S
     while not condition():
-        assert asyncio.get_running_loop().time() < deadline_s, f"waited {LIMIT_S} s for {what}"
+        assert asyncio.get_running_loop().time() < deadline_s, f"waited {PATIENCE_S} s for {what}"
         await asyncio.sleep(0.02)
 
 

@@ -27,7 +27,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 
 @pytest.mark.parametrize(
-    "story", [pytest.param(name, marks=[pytest.mark.slow] if "dead" in name else []) for name in STORIES]
+    "story", [pytest.param(name, marks=[pytest.mark.full] if "dead" in name else []) for name in STORIES]
 )
 async def test_story(broker: Daemon, story: str) -> None:
     await STORIES[story](broker.bootstrap, story)

@@ -13,13 +13,12 @@ def test_the_mistake_can_be_made(mutant: Mutant) -> None:
     compile(mutated(mutant), mutant.module, "exec")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_member_as_it_is_is_found_in_order() -> None:
     assert noticed_by("") == ""
 
 
-@pytest.mark.slow
-@pytest.mark.rotating(3)
+@pytest.mark.full
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_mistake_is_noticed(name: str) -> None:
     assert noticed_by(name)

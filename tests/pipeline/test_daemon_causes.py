@@ -20,12 +20,12 @@ from coordinatord.pipeline.source.ledger_topic import ledger_of
 from coordinatord.pipeline.source.options import read_options
 from kafka_wire.records.rebalance_ledger import Why
 from tests.clients.members import ConsumerProcess
-from tests.clients.waiting import wait_until
 from tests.daemon import Daemon, running
 from tests.pipeline.scoring import Known, score
 from tests.pipeline.source.test_kafka_segments import rows_in
+from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.in_turn("slow", 2)]  # sessions have to end
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(600)]  # sessions have to end
 
 PARTITIONS = 6
 SESSIONS_MS = {"short": 12_000, "long": 16_000}

@@ -20,7 +20,7 @@ from tests.daemon import running
 from tests.pipeline.epochs_story import GROUP, OVERRIDES, SESSION_MS, Play, play
 from tests.pipeline.test_kafka_epochs import Log
 
-pytestmark = [pytest.mark.slow, pytest.mark.clients, pytest.mark.timeout(600), pytest.mark.in_turn("long clients", 2)]
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(600)]
 
 
 class OnOurs(Play):

@@ -109,7 +109,6 @@ def test_a_topic_of_which_nobody_knows_the_name_is_shown_as_its_id() -> None:
 
 
 @pytest.mark.reference
-@pytest.mark.in_turn("kafka", 3)
 def test_the_story_on_kafka(kafka_libs: Path, tmp_path: Path) -> None:
     pytest.importorskip("confluent_kafka")
     from tests.reference.broker import running_broker

@@ -32,11 +32,11 @@ from tests.clients.raw_member import HEARTBEAT_VERSION, RawMember
 from tests.daemon import HOST, logged_at_s
 from tests.postgresql import server
 from tests.postgresql.test_nodes import Node, leads, until
+from tests.support.waiting import PATIENCE_S
 
 NODES = 3
 NAME = "takeover"
 LINES = 20
-WAIT_S = 120.0
 PARTITIONS = 50
 """Of __consumer_offsets."""
 SIGNALS = {"SIGKILL": signal.SIGKILL, "planned": signal.SIGTERM}
@@ -96,7 +96,7 @@ async def answered(port: int, members: list[RawMember]) -> tuple[float, float]:
     """When a node has answered a heartbeat of the first group, and of all (time.monotonic())."""
     first_s = 0.0
     left = list(members)
-    deadline_s = time.monotonic() + WAIT_S
+    deadline_s = time.monotonic() + PATIENCE_S
     while left:
         assert time.monotonic() < deadline_s, "no node takes over"
         with contextlib.suppress(OSError):
@@ -127,7 +127,7 @@ async def holders_of(database: server.Server, seats: int) -> list[int]:
         )
         return [int(str(node_id)) - 1 for (node_id,) in rows]
 
-    deadline_s = time.monotonic() + WAIT_S
+    deadline_s = time.monotonic() + PATIENCE_S
     while True:
         with contextlib.suppress(Exception):
             if len(found := await asyncio.to_thread(look)) == seats:

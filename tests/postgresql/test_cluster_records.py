@@ -58,7 +58,7 @@ from tests.topics.world import batch
 
 __all__ = ["nodes"]
 
-pytestmark = [pytest.mark.postgresql, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.full, pytest.mark.postgresql, pytest.mark.timeout(600)]
 
 SHA_256 = 1
 SCRAM = "SCRAM-SHA-256"

@@ -17,12 +17,12 @@ from coordinatord.postgresql.database import Link
 from coordinatord.postgresql.lease import Lease
 from coordinatord.postgresql.store import PostgresStore
 from tests.postgresql.server import Server
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.postgresql
 
 LONG_S = 600
 """How long libpq would wait: longer than any test may take."""
-WAIT_S = 60.0
 
 
 class Silent:
@@ -48,7 +48,7 @@ class Silent:
     def close(self) -> None:
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
-        self._thread.join(WAIT_S)
+        self._thread.join(PATIENCE_S)
         for each in self._connections:
             each.close()
 
@@ -77,7 +77,7 @@ class Doing(threading.Thread):
             self.error = error
 
     def ended(self) -> bool:
-        self.join(WAIT_S)
+        self.join(PATIENCE_S)
         return not self.is_alive()
 
 
@@ -85,7 +85,7 @@ class Doing(threading.Thread):
 def test_a_connection_that_is_being_opened_can_be_ended(silent: Silent, end: str) -> None:
     link = Link(silent.url)
     opening = Doing(link.open)
-    assert silent.accepted.acquire(timeout=WAIT_S)
+    assert silent.accepted.acquire(timeout=PATIENCE_S)
     getattr(link, end)()
     assert opening.ended(), "it goes on waiting for the host"
     assert isinstance(opening.error, Away)
@@ -95,7 +95,7 @@ def test_a_connection_that_is_being_opened_can_be_ended(silent: Silent, end: str
         assert not silent.accepted.acquire(blocking=False), "a link that is cut connects to nobody"
     else:
         opening = Doing(link.open)
-        assert silent.accepted.acquire(timeout=WAIT_S), "a link that was interrupted connects again"
+        assert silent.accepted.acquire(timeout=PATIENCE_S), "a link that was interrupted connects again"
         link.cut()
         assert opening.ended()
 
@@ -110,19 +110,19 @@ def test_a_connection_that_nobody_waits_for_any_more_is_closed(server: Server, d
     def slowly(**address: str) -> object:
         made.append(connect(**address))
         reached.set()
-        assert goes_on.wait(WAIT_S)
+        assert goes_on.wait(PATIENCE_S)
         return made[0]
 
     link._psycopg = Replaced(link._psycopg, slowly)
     opening = Doing(link.open)
-    assert reached.wait(WAIT_S)
+    assert reached.wait(PATIENCE_S)
     link.cut()
     assert opening.ended()
     assert isinstance(opening.error, Away)
     goes_on.set()
     for thread in threading.enumerate():
         if thread.name == "store-connect":
-            thread.join(WAIT_S)
+            thread.join(PATIENCE_S)
     assert made[0].closed
 
 
@@ -141,7 +141,7 @@ def test_a_copy_ahead_lets_go_of_a_host_that_is_silent(silent: Silent, tmp_path:
     """Otherwise it holds up a node that takes the lead, or that stops."""
     ahead = Ahead(silent.url, tmp_path / "copy", 0, no_catalogue)
     ahead.begin("cluster")
-    assert silent.accepted.acquire(timeout=WAIT_S)
+    assert silent.accepted.acquire(timeout=PATIENCE_S)
     assert Doing(ahead.close).ended()
 
 
@@ -154,11 +154,11 @@ def test_a_copy_ahead_whose_disk_hangs_is_told(monkeypatch: pytest.MonkeyPatch, 
 
     def hang(_cluster_id: str) -> None:
         hanging.set()
-        assert goes_on.wait(WAIT_S)
+        assert goes_on.wait(PATIENCE_S)
 
     ahead.make = hang  # type: ignore[method-assign]
     ahead.begin("cluster")
-    assert hanging.wait(WAIT_S)
+    assert hanging.wait(PATIENCE_S)
     with pytest.raises(Unusable, match="does its disk answer"):
         ahead.close()
     ahead.close()
@@ -170,7 +170,7 @@ def test_a_store_stops_while_it_connects(silent: Silent) -> None:
     reading = Doing(store.files)
     removing = Doing(lambda: store.remove(PartitionKey(b"T" * 16, 0), [0]))
     for _ in range(2):
-        assert silent.accepted.acquire(timeout=WAIT_S)
+        assert silent.accepted.acquire(timeout=PATIENCE_S)
     store.stop()
     assert reading.ended()
     assert removing.ended()
@@ -182,5 +182,5 @@ def test_a_store_stops_while_it_connects(silent: Silent) -> None:
 def test_a_lease_is_closed_while_it_connects(silent: Silent) -> None:
     lease = Lease(Link(silent.url), 1, 0.0, 100)
     lease.begin(lambda _error: None)
-    assert silent.accepted.acquire(timeout=WAIT_S)
+    assert silent.accepted.acquire(timeout=PATIENCE_S)
     assert Doing(lambda: lease.close(release=True)).ended()

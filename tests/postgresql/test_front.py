@@ -40,7 +40,7 @@ from tests.postgresql.test_nodes import Node, nodes, until, waits, with_topic
 
 __all__ = ["nodes"]
 
-pytestmark = [pytest.mark.postgresql, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.full, pytest.mark.postgresql, pytest.mark.timeout(600)]
 
 TOPIC_ID = b"T" * 16
 

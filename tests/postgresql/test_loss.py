@@ -1,7 +1,7 @@
 """Nothing that was acknowledged is lost, and nothing old is told as true, whatever is killed, stopped or cut off.
 
-`COORDINATORD_LOSS_SEED` repeats a run's faults; what happens in between is the machine's business. `.ci/run all` plays
-200 faults, every other run a few; `COORDINATORD_LOSS_FAULTS` says how many.
+`COORDINATORD_LOSS_SEED` repeats a run's faults; what happens between them depends on the machine.
+`COORDINATORD_LOSS_FAULTS` sets their number.
 """
 
 from __future__ import annotations
@@ -42,11 +42,10 @@ from tests.postgresql.loss.history import (
 )
 from tests.postgresql.loss.registers import PATIENT_S, TOPIC, Looker, Writer
 from tests.postgresql.server import Server
-from tests.shares import in_full
 
-pytestmark = [pytest.mark.postgresql]
+pytestmark = [pytest.mark.full, pytest.mark.postgresql]
 
-FAULTS = int(os.environ.get("COORDINATORD_LOSS_FAULTS") or (200 if in_full() else 5))
+FAULTS = int(os.environ.get("COORDINATORD_LOSS_FAULTS") or 20)
 REGISTERS = 3
 MEMBERS = 2
 GOING_ON_S = 300.0
@@ -324,8 +323,7 @@ async def played(directory: Path, server: Server, seed: int, faults: int, leader
         await cluster.close()
 
 
-@pytest.mark.timeout(7_200 if in_full() else 2_400)
-@pytest.mark.rotating(3)
+@pytest.mark.timeout(7_200)
 @pytest.mark.parametrize("leaders", [1, 2, 3])
 def test_nothing_acknowledged_is_lost(leaders: int, tmp_path: Path, victim: Server) -> None:
     seed = int(os.environ.get("COORDINATORD_LOSS_SEED") or secrets.randbelow(1 << 32))
@@ -485,7 +483,6 @@ async def caught(directory: Path, server: Server, mutant: Mutant, leaders: int, 
 
 
 @pytest.mark.timeout(2_400)
-@pytest.mark.rotating(3)
 @pytest.mark.parametrize("leaders", [1, 2])
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_node_without_a_guard_is_noticed(mutant: str, leaders: int, tmp_path: Path, victim: Server) -> None:

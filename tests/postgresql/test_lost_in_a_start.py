@@ -17,7 +17,7 @@ from coordinatord.postgresql.ahead import Ahead
 from coordinatord.postgresql.front import Offer
 from tests.postgresql.server import Server
 
-pytestmark = [pytest.mark.postgresql, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.full, pytest.mark.postgresql, pytest.mark.timeout(300)]
 
 MOST_STATEMENTS = 100
 

@@ -24,11 +24,11 @@ from tests.clients.raw import Line
 from tests.clients.raw_member import RawMember
 from tests.daemon import HOST, Daemon
 from tests.postgresql.server import Server
+from tests.support.waiting import PATIENCE_S
 
-pytestmark = [pytest.mark.postgresql, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.full, pytest.mark.postgresql, pytest.mark.timeout(600)]
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "4"}
-WAIT_S = 120.0
 LEASE_MS = 6_000
 """A busy machine may hold a node up for seconds: it must not lose its lease for that."""
 
@@ -70,15 +70,15 @@ def nodes(tmp_path: Path) -> Iterator[Callable[..., Node]]:
 
 
 async def until(condition: Callable[[], object], what: str) -> None:
-    deadline_s = time.monotonic() + WAIT_S
+    deadline_s = time.monotonic() + PATIENCE_S
     while not condition():
-        assert time.monotonic() < deadline_s, f"waited {WAIT_S:g} s for {what}"
+        assert time.monotonic() < deadline_s, f"waited {PATIENCE_S:g} s for {what}"
         await asyncio.sleep(0.01)
 
 
 async def reached(node: Daemon) -> Line:
     """A connection to a node that waits: it listens a moment after it has said that it waits."""
-    deadline_s = time.monotonic() + WAIT_S
+    deadline_s = time.monotonic() + PATIENCE_S
     while True:
         with contextlib.suppress(OSError):
             return await Line.connect(HOST, node.port, "test")
@@ -88,7 +88,7 @@ async def reached(node: Daemon) -> Line:
 
 async def connected(node: Daemon) -> Line:
     """A connection, when the node leads: one that waits listens, too, and says that it coordinates nothing."""
-    deadline_s = time.monotonic() + WAIT_S
+    deadline_s = time.monotonic() + PATIENCE_S
     while True:
         with contextlib.suppress(OSError):
             line = await Line.connect(HOST, node.port, "test")
@@ -120,7 +120,7 @@ LATER = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAIL
 
 async def settled(ask: Callable[[], Awaitable[Any]]) -> Any:
     """The first answer that is not "later"."""
-    deadline_s = time.monotonic() + WAIT_S
+    deadline_s = time.monotonic() + PATIENCE_S
     while True:
         answer = await ask()
         if answer not in LATER:
@@ -136,7 +136,7 @@ async def with_topic(node: Daemon) -> Line:
     """A connection, and a topic. A node gives up after a second if the database does not answer: then once more."""
     line = await connected(node)
     request = CreateTopicsRequest([CreatableTopic("topic", 1, 1)])
-    deadline_s = time.monotonic() + WAIT_S
+    deadline_s = time.monotonic() + PATIENCE_S
     while (found := (await line.ask(request, 7)).topics[0].error_code) not in MADE:
         assert time.monotonic() < deadline_s, ErrorCode(found)
         await asyncio.sleep(0.1)
@@ -215,7 +215,7 @@ async def wake_up_after_another(make: Callable[..., Node], url: str, mutation: s
         os.kill(first.pid, signal.SIGCONT)
     process = first.process
     assert process is not None
-    fetched, said = await asyncio.wait_for(asyncio.gather(fetching, committing, return_exceptions=True), WAIT_S)
+    fetched, said = await asyncio.wait_for(asyncio.gather(fetching, committing, return_exceptions=True), PATIENCE_S)
     assert fetched != 1, "an old offset was told as if it were true"
     assert said != ErrorCode.NONE, "a commit was acknowledged that was not made"
     assert isinstance(fetched, ConnectionError) or fetched in REFUSED
@@ -241,7 +241,7 @@ def test_a_node_that_does_not_look_at_its_lease_is_noticed(nodes: Callable[..., 
 
 async def until_refused_at_once(line: Line, timeout_s: float) -> None:
     """Until commits of any group are refused without a wait: by the store's own clock, too, it has waited for long."""
-    deadline_s = time.monotonic() + WAIT_S
+    deadline_s = time.monotonic() + PATIENCE_S
     for number in itertools.count():
         began_s = time.monotonic()
         assert await commit(line, 1, f"probe {number}") == ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -273,7 +273,7 @@ def test_a_node_whose_database_is_away(nodes: Callable[..., Node], victim: Serve
         # Another group's offsets are as they were; this group's may be more than the database has.
         joined = await other.ask(JoinGroupRequest("new", 10_000), 1)
         assert joined.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        deadline_s = time.monotonic() + WAIT_S
+        deadline_s = time.monotonic() + PATIENCE_S
         while (said := await member.heartbeat()) == ErrorCode.NONE:
             assert time.monotonic() < deadline_s
             await asyncio.sleep(0.05)
@@ -282,7 +282,7 @@ def test_a_node_whose_database_is_away(nodes: Callable[..., Node], victim: Serve
         await asyncio.to_thread(victim.start)
         while (said := await member.heartbeat()) != ErrorCode.NONE:
             assert said == ErrorCode.NOT_COORDINATOR
-            assert time.monotonic() < deadline_s + WAIT_S
+            assert time.monotonic() < deadline_s + PATIENCE_S
             await asyncio.sleep(0.05)
         assert await settled(lambda: commit(line, 4)) == ErrorCode.NONE
         assert await settled(lambda: committed(line)) == 4
@@ -315,6 +315,6 @@ def test_two_processes_do_not_share_a_copy(nodes: Callable[..., Node], database:
     first.start()
     second = nodes(database, 1)
     process = second.launch()
-    assert process.wait(WAIT_S) == 1
+    assert process.wait(PATIENCE_S) == 1
     second.process = None
     assert "in use by another process" in second.log_tail()

@@ -17,11 +17,10 @@ from tests.postgresql.loss.cluster import errors
 from tests.postgresql.loss.replicated import Pair, ReplicatedCluster, paired
 from tests.postgresql.server import missing
 from tests.postgresql.test_loss import Play
-from tests.shares import in_full
 
-pytestmark = pytest.mark.postgresql
+pytestmark = [pytest.mark.full, pytest.mark.postgresql]
 
-PROMOTIONS = int(os.environ.get("COORDINATORD_PROMOTIONS") or (20 if in_full() else 2))
+PROMOTIONS = int(os.environ.get("COORDINATORD_PROMOTIONS") or 4)
 """Before each of them but the first, another fault."""
 
 
@@ -52,7 +51,7 @@ async def played(directory: Path, pair: Pair, seed: int, leaders: int) -> str:
         await cluster.close()
 
 
-@pytest.mark.timeout(7_200 if in_full() else 2_400)
+@pytest.mark.timeout(7_200)
 @pytest.mark.parametrize("leaders", [1, 2])
 def test_nothing_acknowledged_is_lost_with_a_primary(leaders: int, tmp_path: Path) -> None:
     if why := missing():

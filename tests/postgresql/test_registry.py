@@ -26,10 +26,10 @@ from coordinatord.postgresql.registry import Registration
 from coordinatord.postgresql.status import read_status, status_lines
 from coordinatord.postgresql.store import PostgresStore
 from kafka_wire.records.batch import build_batch
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.postgresql, pytest.mark.timeout(180)]
 
-WAIT_S = 60.0
 LEASE_MS = 60_000
 ADDRESSES = {"PLAINTEXT": ("db1", 9092), "INSIDE": ("::1", 19092)}
 
@@ -42,7 +42,7 @@ def prepared(url: str) -> Link:
 
 def lead(url: str, registration: Registration, lease_ms: int = LEASE_MS) -> Lease:
     """Take the lead; waits for another node's lease to end."""
-    deadline_s = time.monotonic() + WAIT_S
+    deadline_s = time.monotonic() + PATIENCE_S
     while True:
         lease = take(prepared(url), node_id=registration.node_id, holder=registration.holder, lease_ms=lease_ms)
         if lease is not None:
@@ -64,7 +64,7 @@ def test_all_nodes_are_known_while_their_leases_last(database: str) -> None:
         each.keep(connection)
     lease = lead(database, first)
     lease.look_around()
-    deadline_s = time.monotonic() + WAIT_S
+    deadline_s = time.monotonic() + PATIENCE_S
     while (found := {each.holder: each for each in registry.nodes(connection)})["three"].lease_s > 0:
         assert time.monotonic() < deadline_s
     assert [(each.node_id, each.leads) for each in found.values()] == [(1, True), (2, False), (2, False)]
@@ -151,7 +151,7 @@ def test_a_node_that_waits_hears_of_a_lead_that_is_given_back(
     waiting = Waiting(prepared(database), Registration("two", 2, LEASE_MS), no_front, ahead)
     waiting.keep()
     waiting.pause()  # listens from now on
-    monkeypatch.setattr(node_module, "WAIT_S", 600.0)  # it is told, or this test is not over in time
+    monkeypatch.setattr(node_module, "PATIENCE_S", 600.0)  # it is told, or this test is not over in time
     heard = threading.Event()
 
     def hear() -> None:
@@ -161,7 +161,7 @@ def test_a_node_that_waits_hears_of_a_lead_that_is_given_back(
     threading.Thread(target=hear, daemon=True).start()
     assert not heard.wait(0.2)
     lease.close(release=True)
-    assert heard.wait(WAIT_S)
+    assert heard.wait(PATIENCE_S)
 
 
 def test_a_node_that_waits_looks_again_when_the_lease_is_over(
@@ -170,7 +170,7 @@ def test_a_node_that_waits_looks_again_when_the_lease_is_over(
     ahead = Ahead(database, tmp_path, 2, no_catalogue)
     waiting = Waiting(prepared(database), Registration("two", 2, LEASE_MS), no_front, ahead)
     waiting.pause()  # listens from now on
-    monkeypatch.setattr(node_module, "WAIT_S", 600.0)  # without the lease's end this test is not over in time
+    monkeypatch.setattr(node_module, "PATIENCE_S", 600.0)  # without the lease's end this test is not over in time
     waiting.pause(0.01)
 
 
@@ -208,7 +208,7 @@ def test_a_node_without_a_copy_leaves_the_lead_to_others(
     slept: list[float] = []
     clock = SimpleNamespace(sleep=slept.append, monotonic=time.monotonic)
     monkeypatch.setattr(node_module, "time", clock)
-    monkeypatch.setattr(node_module, "WAIT_S", 600.0)
+    monkeypatch.setattr(node_module, "PATIENCE_S", 600.0)
     waiting.pause()
     assert slept == [node_module.HESITATES_S] * hesitates
 
@@ -326,5 +326,5 @@ def test_a_node_waits_where_nobody_can_be_told(database: str, monkeypatch: pytes
     for _ in range(3):
         waiting.pause()
     assert asked == [f"LISTEN {node_module.RELEASED}"]
-    assert slept == [node_module.WAIT_S] * 2
+    assert slept == [node_module.PATIENCE_S] * 2
     connection.close()

@@ -35,15 +35,14 @@ from tests.clients.raw_member import RawMember
 from tests.daemon import HOST
 from tests.postgresql.server import Server
 from tests.postgresql.test_nodes import Node, commit, committed, nodes, reached, settled, until, waits
+from tests.support.waiting import PATIENCE_S
 
 __all__ = ["nodes"]
 
-pytestmark = [pytest.mark.postgresql, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.full, pytest.mark.postgresql, pytest.mark.timeout(600)]
 
 OFFSETS, OFFSETS_PARTITIONS = "__consumer_offsets", 4
 
-PATIENCE_S = 150.0
-"""Many processes on a machine that others use, too."""
 TRANSACTION_PARTITIONS = 50
 """The default."""
 

@@ -10,7 +10,7 @@ from tests.member.assignor_cases import RECORDED_SEEDS, ours, questions
 from tests.member.test_assignors import recorded
 from tests.reference.assignors import ask
 
-pytestmark = [pytest.mark.reference, pytest.mark.in_turn("kafka", 3)]
+pytestmark = pytest.mark.reference
 
 SEEDS = range(1_000, 3_000)
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     # Not where the module is read: the quick tests collect it too, with no client but kafka-python installed.
     import confluent_kafka
 
-pytestmark = [pytest.mark.reference, pytest.mark.in_turn("kafka", 3)]
+pytestmark = pytest.mark.reference
 
 TOPIC = "compacted"
 TOPIC_CONFIGS = {

@@ -27,7 +27,7 @@ from kafka_wire.records.offsets import (
 from tests.log.world import HandLoop, HandWorker
 from tests.reference.capture_batches import expected_records, java
 
-pytestmark = [pytest.mark.reference, pytest.mark.in_turn("kafka", 3)]
+pytestmark = pytest.mark.reference
 
 COMPLAINT = re.compile(r"mismatch|Non-consecutive|out of order|Invalid|not valid|isvalid: false", re.IGNORECASE)
 Dump = Callable[..., str]

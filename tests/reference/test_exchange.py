@@ -28,7 +28,6 @@ from coordinatord.conform.raw_client import RawClient
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_wire.records.batch import iterate_batches
 from kafka_wire.records.compression import Compression
-from tests.clients.waiting import wait_until
 from tests.daemon import REPOSITORY, Daemon
 from tests.reference.broker import BrokerDirectory, KafkaBroker, prepare_broker, run_tool
 from tests.reference.conftest import unavailable
@@ -36,14 +35,14 @@ from tests.reference.described import Described, Tool, describe, describe_once
 from tests.reference.dumped import Dumped, read_dump
 from tests.reference.guide import Shell
 from tests.reference.test_transactional_logs import Client, Producer, play
+from tests.support.waiting import PATIENCE_S, wait_until
 
-pytestmark = [pytest.mark.reference, pytest.mark.timeout(1800), pytest.mark.in_turn("kafka", 3)]
+pytestmark = [pytest.mark.reference, pytest.mark.timeout(1800)]
 
 PARTITIONS = 3
 RECORDS = 120
 OFFSETS_PARTITIONS = 5
 SEGMENT_BYTES = 1 << 20
-WAIT_S = 90
 LEAVES = -1
 """The member epoch of a heartbeat that leaves the group (KIP-848)."""
 
@@ -157,7 +156,7 @@ def produce(broker: KafkaBroker) -> dict[tuple[int, int], str]:
     sent = [producer.send("orders", f"value {number}".encode(), partition=number % 3) for number in range(RECORDS)]
     values = {}
     for number, future in enumerate(sent):
-        where = future.get(WAIT_S)
+        where = future.get(PATIENCE_S)
         values[where.partition, where.offset] = f"value {number}"
     producer.close()
     return values
@@ -188,7 +187,7 @@ def member(bootstrap: str, group: str, protocol: str, records: int, **more: Any)
                 unavailable("confluent-kafka")
             raise AssertionError(said)
         if not more.get("stay"):
-            assert process.wait(WAIT_S) == 0
+            assert process.wait(PATIENCE_S) == 0
     finally:
         process.kill()
         process.communicate()
@@ -242,7 +241,7 @@ def fill_segments(bootstrap: str) -> None:
 
 def wait_for_cleaner(data_dir: Path) -> None:
     """Until Kafka's cleaner has noted how far it is."""
-    deadline_s = time.monotonic() + WAIT_S
+    deadline_s = time.monotonic() + PATIENCE_S
     file = data_dir / "cleaner-offset-checkpoint"
     while "__consumer_offsets" not in (file.read_text() if file.exists() else ""):
         assert time.monotonic() < deadline_s, "Kafka's cleaner has not cleaned"
@@ -346,7 +345,7 @@ def resume(bootstrap: str, group: str) -> list[tuple[int, int, str]]:
     ends = consumer.end_offsets(partitions)
     expected = {where.partition for where in partitions if (consumer.committed(where) or 0) < ends[where]}
     found: dict[int, tuple[int, int, str]] = {}
-    deadline_s = time.monotonic() + WAIT_S
+    deadline_s = time.monotonic() + PATIENCE_S
     while len(found) < len(expected):
         assert time.monotonic() < deadline_s, f"only {found} of {expected}"
         for where, records in consumer.poll(2_000).items():
@@ -378,7 +377,7 @@ async def end_transaction(broker: KafkaBroker, transaction: Producer) -> tuple[i
     assert await client.write(transaction, "still more") == offset + 1
     await client.end(transaction, commit=True)
     other = await client.producer("somebody else")
-    deadline_s = time.monotonic() + WAIT_S
+    deadline_s = time.monotonic() + PATIENCE_S
     while (committed := await client.offset("group", "orders", 0)) != 7:
         assert time.monotonic() < deadline_s, committed
     client.raw.close()

@@ -12,9 +12,10 @@ from tests.daemon import free_port, running
 from tests.reference.broker import prepare_broker
 from tests.reference.described import describe_once
 from tests.reference.guide import Shell
-from tests.reference.test_exchange import KAFKA, OURS, WAIT_S, commit
+from tests.reference.test_exchange import KAFKA, OURS, commit
+from tests.support.waiting import PATIENCE_S
 
-pytestmark = [pytest.mark.reference, pytest.mark.in_turn("kafka", 3)]
+pytestmark = pytest.mark.reference
 
 OFFSETS = {("group", "orders", 0): (1, "0", 1)}
 
@@ -23,7 +24,7 @@ OFFSETS = {("group", "orders", 0): (1, "0", 1)}
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory of ours with one record and one offset."""
     with running(tmp_path_factory.mktemp("ours"), OURS) as daemon:
-        KafkaProducer(bootstrap_servers=daemon.bootstrap).send("orders", b"value", partition=0).get(WAIT_S)
+        KafkaProducer(bootstrap_servers=daemon.bootstrap).send("orders", b"value", partition=0).get(PATIENCE_S)
         commit(daemon.bootstrap, "group", 1)
     return daemon.data_dir
 

@@ -22,7 +22,7 @@ from kafka.structs import OffsetAndMetadata
 from coordinatord.cli import cli
 from tests.reference.broker import KafkaBroker
 
-pytestmark = [pytest.mark.reference, pytest.mark.in_turn("kafka", 3)]
+pytestmark = pytest.mark.reference
 
 SOURCE = Path(__file__).parent / "java" / "GroupCommands.java"
 SEPARATOR = "\x1e"

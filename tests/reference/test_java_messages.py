@@ -22,7 +22,7 @@ from tests.protocol.test_messages import damaged
 from tests.reference.broker import LAST_VERSIONS
 from tests.reference.java_messages import ask
 
-pytestmark = [pytest.mark.reference, pytest.mark.in_turn("kafka", 3)]
+pytestmark = pytest.mark.reference
 
 MESSAGES_EACH = 12
 DAMAGED_EACH = 60

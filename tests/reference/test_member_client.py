@@ -10,7 +10,7 @@ import pytest
 from tests.member.client_stories import STORIES
 from tests.reference.broker import KafkaBroker, running_broker
 
-pytestmark = [pytest.mark.reference, pytest.mark.in_turn("kafka", 3)]
+pytestmark = pytest.mark.reference
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "100", "offsets.topic.num.partitions": "4"}
 

@@ -29,7 +29,6 @@ def test_the_programs_are_about_orders() -> None:
 
 
 @pytest.mark.reference
-@pytest.mark.in_turn("kafka", 3)
 @pytest.mark.timeout(1800)
 def test_kafka_says_what_is_recorded(kafka_libs: Path, tmp_path: Path) -> None:
     assert orders.play_on_kafka(kafka_libs, tmp_path, orders.RECORDED_SEEDS) == orders.recorded()

@@ -13,15 +13,13 @@ from tests.admission import mutations, subscriptions
 from tests.admission.cases import NOBODY, PRINCIPALS, SUPER, ask_all, prepare
 from tests.admission.kafka import logged_in, secured_kafka
 from tests.admission.record import recorded
-from tests.shares import chosen
 
-pytestmark = [pytest.mark.reference, pytest.mark.in_turn("kafka", 3)]
+pytestmark = pytest.mark.reference
 
 
 def test_kafkas_answers_are_the_recorded_ones(tmp_path: Path) -> None:
-    """Of every case, for some principals: others with the next commit."""
     others = sorted(PRINCIPALS.keys() - {SUPER, NOBODY})
-    principals = [SUPER, NOBODY, *chosen(others, 6)]
+    principals = [SUPER, NOBODY, *others]
 
     async def ask(port: int) -> dict[str, dict[str, Any]]:
         connect = logged_in(port)

@@ -1,9 +1,9 @@
 """Random programs: our daemon does what Kafka did. How they are drawn, played and compared: random_programs.py.
 
 What was recorded from Kafka is replayed on virtual time: twenty programs by the quick tests, a thousand by the slow
-ones. Kafka itself plays a fiftieth of the thousand, another one with each commit, so recordings that are no longer true
-are found. `.ci/run all` has it play all of them, or as many as COORDINATORD_RANDOM_PROGRAMS says, beginning with the
-seed COORDINATORD_RANDOM_FIRST, for at most COORDINATORD_RANDOM_MINUTES.
+ones. When recordings have changed, the full run has Kafka play every fiftieth of the thousand. The full run also has
+Kafka play new programs: COORDINATORD_RANDOM_PROGRAMS of them, from the seed COORDINATORD_RANDOM_FIRST on, for at most
+COORDINATORD_RANDOM_MINUTES.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from tests.reference.random_programs import (
     report,
 )
 from tests.reference.random_steps import DELAYED, MAX_STEPS, SEATS, SETTINGS, Program, program
-from tests.shares import chosen
 
 pytestmark = pytest.mark.interpreted
 
@@ -158,18 +157,17 @@ def test_we_do_what_kafka_did_a_thousand_times(part: int) -> None:
 
 
 @pytest.mark.reference
+@pytest.mark.recordings
 @pytest.mark.timeout(1800)
 def test_a_fiftieth_of_them_on_kafka(kafka_libs: Path) -> None:
-    seeds = chosen(THOUSAND_SEEDS, 50)
+    seeds = THOUSAND_SEEDS[::50]
     outcome = compare(kafka_libs, [program(seed) for seed in seeds], minutes=10, shrink_first=0)
     assert not outcome.found, report(outcome)
     assert outcome.played - len(outcome.left_out) >= len(seeds) * 0.8, report(outcome)
 
 
 @pytest.mark.reference
-@pytest.mark.slow
 @pytest.mark.alone
-@pytest.mark.in_full
 @pytest.mark.timeout(3600)
 def test_a_thousand_programs(kafka_libs: Path) -> None:
     first = int(os.environ.get("COORDINATORD_RANDOM_FIRST", "1"))

@@ -22,7 +22,7 @@ from tests.daemon import HOST, Daemon
 from tests.reference.broker import KafkaBroker
 from tests.shell import request_frame, response_of
 
-pytestmark = [pytest.mark.reference, pytest.mark.in_turn("kafka", 3)]
+pytestmark = pytest.mark.reference
 
 SALT = b"a salt of 19 bytes."
 SHA_256, SHA_512 = 1, 2

@@ -9,7 +9,7 @@ import pytest
 from tests.group.consumer.assignor_cases import EPOCHS, RECORDED_SEEDS, ours, questions, recorded
 from tests.reference.server_assignors import ask
 
-pytestmark = [pytest.mark.reference, pytest.mark.in_turn("kafka", 3)]
+pytestmark = pytest.mark.reference
 
 SEEDS = range(10_000, 12_000)
 """Ten thousand assignments, five to a history."""

@@ -39,7 +39,7 @@ from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder
 from tests.daemon import REPOSITORY, Daemon, running
 from tests.reference.broker import running_broker
 
-pytestmark = [pytest.mark.reference, pytest.mark.in_turn("kafka", 3)]
+pytestmark = pytest.mark.reference
 
 SETTINGS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
 WAIT = frozenset(

@@ -30,11 +30,9 @@ from tests.daemon import REPOSITORY
 from tests.reference.broker import cache_directory, exclusive, kafka_libs
 from tests.simulation.accounts import Seen, Told, account, simulated
 from tests.simulation.stories import happenings
+from tests.support.waiting import PATIENCE_S
 
-FORM_LIMIT_S = 120.0
 QUIET_S = 1.5  # without news a group that owns everything has formed
-READY_LIMIT_S = 120.0
-ANSWER_LIMIT_S = 120.0
 
 Command = Callable[[dict[str, Any]], list[str]]
 """From a consumer's topic, assignor and settings to the process that is one."""
@@ -201,7 +199,7 @@ class Stage:
 
     def _wait_until_formed(self) -> int:
         """All partitions are assigned, each member has some, and nothing changes any more."""
-        deadline_s = time.time() + FORM_LIMIT_S
+        deadline_s = time.time() + PATIENCE_S
         while time.time() < deadline_s:
             time.sleep(0.02)
             told = sorted(self.told, key=lambda each: each.at_ms)
@@ -219,7 +217,7 @@ class Stage:
     def _latest_generation(self) -> int:
         for process in self.alive.values():
             process.say("generation")
-        deadline_s = time.time() + ANSWER_LIMIT_S
+        deadline_s = time.time() + PATIENCE_S
         while any(process.generation is None for process in self.alive.values()):
             assert time.time() < deadline_s, f"{self.name}: a consumer does not tell its generation"
             time.sleep(0.02)
@@ -238,7 +236,7 @@ def live(scenarios: Sequence[Lived], bootstrap: str) -> dict[str, Seen]:
             stages.append(Stage(name, scenario, bootstrap, command))
         for stage in stages:
             for process in stage.processes:
-                assert process.ready.wait(READY_LIMIT_S), "a consumer has not started"
+                assert process.ready.wait(PATIENCE_S), "a consumer has not started"
         with ThreadPoolExecutor(len(stages)) as threads:
             seen = list(threads.map(Stage.live, stages))
         return {stage.name: each for stage, each in zip(stages, seen, strict=True)}

@@ -13,7 +13,7 @@ import random
 import sys
 import time
 import traceback
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tests.simulation.consumer_worlds import ConsumerWorld
 from tests.simulation.faulty import FaultyWorld
@@ -53,42 +53,6 @@ def play(
     except Exception as error:
         return world, error
     return world, None
-
-
-@dataclass(frozen=True, slots=True)
-class Sweep:
-    """What one core has seen. `broken` are the lines that tell of violations, with their commands."""
-
-    worlds: int
-    hours: float
-    skipped_hours: float
-    seconds: float
-    troubles: int
-    rebalances: int
-    broken: tuple[str, ...]
-
-
-def sweep(first_seed: int, worlds: int, for_s: float, protocol: str = "classic") -> Sweep:
-    """World after world, so many, or for so much of a core's time."""
-    began_s = time.process_time()
-    counts: list[Counts] = []
-    broken = []
-    seed = first_seed
-    while seed < first_seed + worlds and time.process_time() - began_s < for_s:
-        world, error = play(seed, protocol=protocol)
-        counts.append(world.counts)
-        if error is not None:
-            broken.append(f"{error!r}\n{command(seed, None, protocol)}")
-        seed += 1
-    return Sweep(
-        len(counts),
-        sum(each.virtual_ms for each in counts) / HOUR_MS,
-        sum(each.skipped_ms for each in counts) / HOUR_MS,
-        time.process_time() - began_s,
-        sum(sum(each.troubles.values()) for each in counts),
-        sum(each.rebalances for each in counts),
-        tuple(broken),
-    )
 
 
 def told(counts: Counts, took_s: float) -> str:

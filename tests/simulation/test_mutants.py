@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.shares import chosen
 from tests.simulation.mutants import (
     MUTANTS,
     NAMES,
@@ -41,12 +40,10 @@ def test_each_has_a_seed() -> None:
     assert list(NOTICED_BY) == NAMES
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.timeout(1800)
 def test_each_is_noticed() -> None:
-    """By the world that is known to; where its story has changed, by another one within a minute of one core's time.
-    The gate hunts a sixth of them.
-    """
-    outcomes = hunt_all(chosen(NAMES, 6))
+    """By the world that is known to; where its story has changed, by another one within a minute of one core's time."""
+    outcomes = hunt_all(NAMES)
     print(table(outcomes))
     assert [each.mutant for each in outcomes if not each.what] == []

@@ -7,7 +7,6 @@ from collections import Counter
 
 import pytest
 
-from tests.shares import in_full, turn
 from tests.simulation.run import command, play
 from tests.simulation.stored import StoreWorld, crash_plan
 
@@ -15,8 +14,8 @@ pytestmark = pytest.mark.interpreted
 
 QUICK_WORLDS = 20
 WORLDS = 250
-SHARES = 4
-"""Of the many crashes: the gate plays one of them."""
+PARTS = 5
+"""Of the many worlds, for as many processes as there are."""
 MINUTES = 2
 KINDS = {
     "dies before", "dies after", "dies with its statement under way", "is followed", "is lost before", "is lost after",
@@ -66,12 +65,10 @@ def test_everything_holds_with_a_database() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_nothing_is_lost_in_thousands_of_crashes() -> None:
-    """The same seeds for the same commit; others with COORDINATORD_WORLDS_FIRST."""
-    first = int(os.environ.get("COORDINATORD_WORLDS_FIRST", "1000"))
-    worlds = WORLDS
-    if not in_full():
-        worlds = -(-WORLDS // SHARES)
-        first += turn() % SHARES * worlds
+@pytest.mark.parametrize("part", range(PARTS))
+def test_nothing_is_lost_in_thousands_of_crashes(part: int) -> None:
+    """The same seeds in every run; others with COORDINATORD_WORLDS_FIRST."""
+    worlds = WORLDS // PARTS
+    first = int(os.environ.get("COORDINATORD_WORLDS_FIRST", "1000")) + part * worlds
     count, _kinds = crashes(first, worlds)
     assert count > 6 * worlds

@@ -1,59 +1,46 @@
-"""Does it come true? The stories with real consumers in real time, side by side: about a minute for each broker.
+"""Predictions of the simulation beside real consumers in real time: about a minute for each broker.
 
-What is seen depends on the machine, too, which may be slow or busy with other tests: what differs is lived through
-again with fewer stories side by side, see tests/again.py.
+All stories that a run selects are lived side by side, since nearly all of it is waiting: a story that is selected by
+itself is lived by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
-from tests import again
 from tests.simulation.accounts import Seen, simulated
-from tests.simulation.reality import Lived, kafka_python, live
+from tests.simulation.reality import kafka_python, live
 from tests.simulation.stories import STORIES, story
 from tests.simulation.validate import broker, differences, is_close
+from tests.support.rows import selected
 
-AT_ONCE = 2
-"""So many stories are lived side by side when something has differed with all of them side by side."""
-ALL: list[Lived] = [(name, story(name), kafka_python) for name in STORIES]
+BROKERS = [pytest.param("ours", marks=pytest.mark.clients), pytest.param("kafka", marks=pytest.mark.reference)]
 
 
-def in_turn(lives: Sequence[Lived], bootstrap: str) -> dict[str, Seen]:
-    """What comes of them, some at a time."""
-    seen: dict[str, Seen] = {}
-    for first in range(0, len(lives), AT_ONCE):
-        seen |= live(lives[first : first + AT_ONCE], bootstrap)
-    return seen
+@pytest.fixture(scope="module")
+def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Seen]:
+    """`seen(which, name)` is what consumers of that broker did in that story."""
+    lived: dict[str, dict[str, Seen]] = {}
+
+    def of(which: str, name: str) -> Seen:
+        if which not in lived:
+            rows = selected(request.session, test_what_is_predicted_is_what_is_seen)
+            names = [row["name"] for row in rows if row["which"] == which]
+            with broker(which, tmp_path_factory.mktemp(which)) as bootstrap:
+                lived[which] = live([(each, story(each), kafka_python) for each in names], bootstrap)
+        return lived[which][name]
+
+    return of
 
 
 @pytest.mark.alone
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(
-    "which",
-    [pytest.param("ours", marks=pytest.mark.clients), pytest.param("kafka", marks=pytest.mark.reference)],
-)
-def test_what_is_predicted_is_what_is_seen(which: str, tmp_path: Path, record_property: again.Record) -> None:
-    predicted = {name: simulated(scenario) for name, scenario, _command in ALL}
-    with broker(which, tmp_path) as bootstrap:
-        seen = live(ALL, bootstrap)
-        found = {name: differences(predicted[name], each) for name, each in seen.items()}
-        if again.too_many(len(ALL), [name for name in found if found[name]]):
-            # Two brokers and sixty consumers at once are too much for a slow machine: it tells nothing of the model.
-            calm = in_turn([each for each in ALL if found[each[0]]], bootstrap)
-            found |= {name: differences(predicted[name], each) for name, each in calm.items()}
-        suspects = [each for each in ALL if found[each[0]]]
-        failures = dict.fromkeys((name for name, _scenario, _command in suspects), 0)
-        if not again.too_many(len(ALL), failures):
-            copies = [(f"{name} {copy}", *rest) for copy in range(again.TRIES) for name, *rest in suspects]
-            for life, one in in_turn(copies, bootstrap).items():
-                name = life.rpartition(" ")[0]
-                failures[name] += bool(differences(predicted[name], one))
-    again.tell(record_property, f"stories beside {which}", len(ALL), failures)
-    assert not again.verdict(len(ALL), failures), {name: found[name] for name in failures}
+@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("which", BROKERS)
+def test_what_is_predicted_is_what_is_seen(which: str, name: str, seen: Callable[[str, str], Seen]) -> None:
+    assert differences(simulated(story(name)), seen(which, name)) == []
 
 
 def test_a_difference_is_found() -> None:

@@ -6,22 +6,17 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
 from coordinatord.control.faults import Kind
-from tests.shares import chosen, in_full, turn
 from tests.simulation.faulty import FaultyWorld
-from tests.simulation.run import SHORT_QUIET_HOURS, command, play, sweep
+from tests.simulation.run import SHORT_QUIET_HOURS, WORLDS, command, play
 
 pytestmark = pytest.mark.interpreted
 
-SWEEP_S = 60.0
-WORLDS = 50
-"""On a core. As many as the minute is long enough for, here."""
-SHARES = 4
-"""Of the worlds and of the minute: the gate sweeps one of them."""
+PARTS, WORLDS_OF_A_PART = 4, 6
+"""Twenty-four worlds of each protocol, for as many processes as there are."""
 
 FOUND = {
     64: "a leader that is expelled while it waits for metadata never joins again",
@@ -35,8 +30,6 @@ CONSUMER_SEEDS = (3, 5, 7, 28, 37)
 """Groups of the consumer protocol, and groups in migration. 7 found what Kafka's client, and ours then, leaves out of a
 heartbeat (Membership.claimed); 28 and 37 are upgrades in the middle of a classic rebalance.
 """
-
-CONSUMER_SWEEP_S = 10.0
 
 FAULTY_SEEDS = (7, 9)
 """Requests meet the faults of coordinatord.testing, of all kinds."""
@@ -76,38 +69,20 @@ def test_everything_holds_while_requests_meet_faults() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("protocol", chosen(["consumer", "faulty", "store"], 3))
-def test_many_other_worlds(protocol: str) -> None:
-    """Ten seconds of a core, and the world under way is played to its end. The gate has one of the three, and other
-    seeds for each share.
-    """
-    first = int(os.environ.get("COORDINATORD_WORLDS_FIRST", "1000")) + (0 if in_full() else turn() % SHARES * WORLDS)
-    swept = sweep(first, WORLDS, CONSUMER_SWEEP_S, protocol)
-    print(f"{swept.worlds} worlds, {swept.troubles} troubles, {swept.rebalances} rebalances in {swept.seconds:.0f} s")
-    assert swept.broken == ()
-    assert swept.worlds > 0
-
-
-@pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_many_worlds() -> None:
-    """On two cores, a minute on each, a quarter of it in the gate. The same seeds for the same commit, so that a change
-    is judged by itself; others are hunted with COORDINATORD_WORLDS_FIRST. A violation names its seed.
-    """
-    first = int(os.environ.get("COORDINATORD_WORLDS_FIRST", "1000"))
-    worlds, seconds = WORLDS, SWEEP_S
-    if not in_full():
-        worlds, seconds = -(-WORLDS // SHARES), SWEEP_S / SHARES
-        first += turn() % SHARES * worlds
-    with ProcessPoolExecutor(2) as pool:
-        swept = list(pool.map(sweep, [first, first + WORLDS], [worlds] * 2, [seconds] * 2))
-    for each in swept:
-        print(
-            f"{each.worlds} worlds, {each.hours:.0f} virtual hours ({each.skipped_hours:.0f} of them heartbeats only), "
-            f"{each.troubles} troubles, {each.rebalances} rebalances in {each.seconds:.0f} s of a core"
-        )
-    assert [line for each in swept for line in each.broken] == []
-    assert min(each.worlds for each in swept) > 0
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("protocol", WORLDS)
+def test_many_worlds(protocol: str, part: int) -> None:
+    """The same seeds in every run, so that a change is judged by itself; others with COORDINATORD_WORLDS_FIRST."""
+    first = int(os.environ.get("COORDINATORD_WORLDS_FIRST", "1000")) + part * WORLDS_OF_A_PART
+    broken, rebalances = [], 0
+    for seed in range(first, first + WORLDS_OF_A_PART):
+        world, error = play(seed, protocol=protocol)
+        rebalances += world.counts.rebalances
+        if error is not None:
+            broken.append(f"{error!r}\n{command(seed, None, protocol)}")
+    assert not broken, "\n".join(broken)
+    assert rebalances > WORLDS_OF_A_PART
 
 
 def test_a_seed_is_one_story() -> None:

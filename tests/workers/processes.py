@@ -17,9 +17,9 @@ from kafka_wire.errors import ErrorCode
 from tests.clients.raw import Line
 from tests.clients.raw_member import Partition, RawMember
 from tests.daemon import HOST, Daemon, is_running
+from tests.support.waiting import PATIENCE_S
 
 OFFSETS_PARTITIONS = 50
-PATIENCE_S = 90
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from tests.clients.waiting import wait_until
 from tests.daemon import Daemon, running
+from tests.support.waiting import wait_until
 from tests.workers.processes import group_of, kill_worker
 
 PARTITIONS = 4
@@ -191,7 +191,7 @@ class ConfluentWriter(Writer):
 @pytest.mark.parametrize(
     ("reader", "writer"),
     [
-        pytest.param(KafkaPythonReader, KafkaPythonWriter, id="kafka-python", marks=pytest.mark.slow),
+        pytest.param(KafkaPythonReader, KafkaPythonWriter, id="kafka-python", marks=pytest.mark.clients),
         pytest.param(ConfluentReader, ConfluentWriter, id="confluent-kafka", marks=pytest.mark.clients),
     ],
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.clients.families.clients import CLIENTS, CONSUMER, CONSUMER_CLIENTS, CONSUMER_SCENARIOS, Client
+from tests.clients.families.clients import CLIENTS, CONSUMER, CONSUMER_CLIENTS, Client
 from tests.clients.families.consumer_groups import set_session_timeout
 from tests.clients.families.program import Command, Program
 from tests.clients.families.toolchains import ToolMissing
@@ -18,20 +18,12 @@ HEARTBEAT_INTERVAL_MS = 300
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test with `@pytest.mark.scenario(name)` runs with each client that can play it.
-
-    By the consumer protocol one of them plays it, and another one with the next commit; the next scenario is played by
-    another one than this, so that all of them have their share of every run.
-    """
+    """A test with `@pytest.mark.scenario(name)` runs with each client that can play it, by each protocol."""
     marker = metafunc.definition.get_closest_marker("scenario")
     if marker is None:
         return
-    playing: list[object] = [pytest.param(client, id=client.slug) for client in CLIENTS if client.plays(marker.args[0])]
-    others = [client for client in CONSUMER_CLIENTS if client.plays(marker.args[0])]
-    first = [*CONSUMER_SCENARIOS].index(marker.args[0]) % len(others) if others else 0
-    share = pytest.mark.rotating(len(CONSUMER_CLIENTS))
-    playing += [pytest.param(client, id=client.slug, marks=share) for client in [*others[first:], *others[:first]]]
-    metafunc.parametrize("client", playing)
+    playing = [client for client in [*CLIENTS, *CONSUMER_CLIENTS] if client.plays(marker.args[0])]
+    metafunc.parametrize("client", playing, ids=lambda client: client.slug)
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from kafka_wire.api.consumer_group_heartbeat import (
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.errors import ErrorCode
 from tests.clients.raw import Line
-from tests.clients.waiting import TIMEOUT_S
+from tests.support.waiting import PATIENCE_S
 
 NOT_YET = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -55,7 +55,7 @@ async def coordinator(bootstrap: str, group: str) -> Line:
     """A connection to the group's coordinator."""
     host, port = bootstrap.split(":")
     line = await Line.connect(host, int(port), client_id="test")
-    deadline_s = asyncio.get_running_loop().time() + TIMEOUT_S
+    deadline_s = asyncio.get_running_loop().time() + PATIENCE_S
     while True:
         (found,) = (await line.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), 4)).coordinators
         if found.error_code == ErrorCode.NONE:
@@ -75,7 +75,7 @@ async def _join(bootstrap: str, group: str, topic: str, members: int) -> list[st
     line = await coordinator(bootstrap, group)
     epochs = {str(uuid.uuid4()): 0 for _ in range(members)}
     owned: dict[str, list[TopicPartitions]] = {member_id: [] for member_id in epochs}
-    deadline_s = asyncio.get_running_loop().time() + TIMEOUT_S
+    deadline_s = asyncio.get_running_loop().time() + PATIENCE_S
     while True:
         for member_id, epoch in epochs.items():
             request = ConsumerGroupHeartbeatRequest(
@@ -99,7 +99,7 @@ async def _join(bootstrap: str, group: str, topic: str, members: int) -> list[st
 
 async def beat(line: Line, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
     """A heartbeat, until the coordinator is there."""
-    deadline_s = asyncio.get_running_loop().time() + TIMEOUT_S
+    deadline_s = asyncio.get_running_loop().time() + PATIENCE_S
     while True:
         answer: ConsumerGroupHeartbeatResponse = await line.ask(request, 1)
         if answer.error_code == ErrorCode.NONE:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.clients.waiting import TIMEOUT_S, wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 SHOWN_CHARACTERS = 3_000
 
@@ -110,7 +110,7 @@ class Program:
             self._answers.put(line)
         self.lines.append(line)
 
-    def ask(self, *words: str, timeout_s: float = TIMEOUT_S) -> Line:
+    def ask(self, *words: str, timeout_s: float = PATIENCE_S) -> Line:
         """Send a line of admin mode and wait for its answer."""
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
@@ -133,7 +133,7 @@ class Program:
         self.process.stdin.write(text)
         self.process.stdin.close()
 
-    def finished(self, timeout_s: float = TIMEOUT_S) -> int:
+    def finished(self, timeout_s: float = PATIENCE_S) -> int:
         """Wait until it ends by itself; its exit code."""
         return self._ended(timeout_s)
 
@@ -146,14 +146,14 @@ class Program:
             assert self.process.stdin is not None
             self.process.stdin.write("close\n")
             self.process.stdin.close()
-        code = self._ended(TIMEOUT_S)
+        code = self._ended(PATIENCE_S)
         assert code == 0, f"it ended with {code}; {self.story()}"
         assert self._close_by_signal or self.of_kind("CLOSED"), f"it did not say CLOSED; {self.story()}"
 
     def kill(self) -> None:
         """SIGKILL; what it had said is read."""
         self.process.kill()
-        self._ended(TIMEOUT_S)
+        self._ended(PATIENCE_S)
 
     def _ended(self, timeout_s: float) -> int:
         try:

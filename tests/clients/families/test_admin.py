@@ -14,7 +14,7 @@ from tests.clients.families.clients import CONSUMER, Client
 from tests.clients.families.consumer_groups import join_members, leave
 from tests.clients.families.program import Line, Program, parsed_pairs
 from tests.clients.members import Member, wait_for_assignment
-from tests.clients.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.clients
 

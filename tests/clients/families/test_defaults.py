@@ -10,7 +10,7 @@ from kafka import KafkaAdminClient
 from tests.clients.families.clients import CLIENTS, Client
 from tests.clients.families.program import Program, wait_for_values
 from tests.clients.traffic import FAMILIES
-from tests.clients.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.clients
 

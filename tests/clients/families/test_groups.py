@@ -14,8 +14,8 @@ from tests.clients.brokers import QUICK_CONSUMER_SETTINGS, QUICK_SETTINGS, Broke
 from tests.clients.families.clients import CLASSIC, CONSUMER, Client
 from tests.clients.families.consumer_groups import described
 from tests.clients.families.program import Program, wait_for, wait_for_assignment, wait_for_values
-from tests.clients.waiting import wait_until
 from tests.daemon import running
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.clients
 

@@ -28,14 +28,13 @@ from tests.clients.families.program import (
     wait_for,
     wait_for_assignment,
 )
-from tests.clients.waiting import wait_until
 from tests.conftest import KAFKA
-from tests.shares import in_full
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1800)]
 
 PARTITIONS = 6
-FAMILIES = ("confluent-kafka", "Java client 4", "confluent-kafka") + (("Java client 4",) if in_full() else ())
+FAMILIES = ("confluent-kafka", "Java client 4", "confluent-kafka", "Java client 4")
 ASSIGNOR = {CLASSIC: "range", CONSUMER: "uniform"}
 PAUSE_S = 0.004
 COMMIT_EVERY_MS = 300
@@ -171,7 +170,7 @@ class Group:
 
 
 @pytest.fixture(
-    params=[pytest.param(None, id="here"), pytest.param(KAFKA, marks=[pytest.mark.reference, pytest.mark.in_full])]
+    params=[pytest.param(None, id="here"), pytest.param(KAFKA, marks=[pytest.mark.reference, pytest.mark.full])]
 )
 def migrating(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
     settings = {**QUICK_SETTINGS, **QUICK_CONSUMER_SETTINGS, "group.consumer.migration.policy": "bidirectional"}

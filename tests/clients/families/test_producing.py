@@ -10,7 +10,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from tests.clients.families.clients import Client
 from tests.clients.families.program import Program
-from tests.clients.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.clients
 

@@ -13,10 +13,10 @@ from tests.clients.brokers import QUICK_SETTINGS
 from tests.clients.families.clients import CODECS, spark
 from tests.clients.families.program import Program, run_program
 from tests.clients.families.toolchains import ToolMissing
-from tests.clients.waiting import wait_until
 from tests.daemon import Daemon, running
+from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.clients, pytest.mark.timeout(600), pytest.mark.in_turn("long clients", 2)]
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(600)]
 
 PARTITIONS = 3
 RECORDS = 60

@@ -36,9 +36,9 @@ from tests.clients.surface.counting_proxy import HOST, CountingProxy, Seen
 from tests.clients.surface.differences import KNOWN
 from tests.clients.surface.families import FAMILIES
 from tests.clients.surface.outcome import LOCAL, Outcome, parsed
-from tests.clients.waiting import TIMEOUT_S, wait_until
 from tests.daemon import Daemon, free_port, running
 from tests.reference.broker import KafkaBroker, kafka_libs, running_broker
+from tests.support.waiting import PATIENCE_S, wait_until
 
 SETTINGS = {
     **QUICK_SETTINGS,
@@ -124,9 +124,9 @@ def _make_internal_topics(bootstrap: str) -> None:
     producer = KafkaProducer(bootstrap_servers=bootstrap, transactional_id="first")
     producer.init_transactions()
     producer.begin_transaction()
-    producer.send(MARKED, b"value").get(TIMEOUT_S)
+    producer.send(MARKED, b"value").get(PATIENCE_S)
     producer.commit_transaction()
-    producer.close(timeout=TIMEOUT_S)
+    producer.close(timeout=PATIENCE_S)
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     committed = {TopicPartition(MARKED, 0): OffsetAndMetadata(0, "", -1)}
 

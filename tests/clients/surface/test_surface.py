@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 
 import pytest
 
-from tests import again
 from tests.clients.families.program import Command
 from tests.clients.families.toolchains import ToolMissing
 from tests.clients.surface import run
-from tests.clients.surface.compare import Row, problems, rows
+from tests.clients.surface.compare import problems, rows
 from tests.clients.surface.differences import KNOWN
 from tests.clients.surface.families import FAMILIES, Family
 from tests.clients.surface.run import Side
@@ -61,26 +59,12 @@ def test_every_call_comes_to_the_same(
     kafka: Side,
     ours: Side,
     request: pytest.FixtureRequest,
-    record_property: again.Record,
 ) -> None:
     known = KNOWN.get(family.name, {})
-
-    def compare() -> tuple[list[Row], list[str]]:
-        try:
-            on_kafka, on_ours = run.play_both(command, kafka, ours)
-        except (AssertionError, subprocess.TimeoutExpired) as error:
-            return [], [str(error)]
-        compared = rows(on_kafka.outcomes, on_ours.outcomes, known)
-        return compared, problems(compared, known) + run.reached(command, on_kafka, on_ours, ours)
-
-    compared, found = compare()
-    failures: dict[str, int] = {}
-    if found:  # Kafka may not have known its own change yet
-        further = [compare() for _ in range(again.TRIES)]
-        failures[f"{family.name}, {'; '.join(found)}"] = sum(bool(problem) for _, problem in further)
-        compared = next((good for good, problem in further if not problem), compared)
-    again.tell(record_property, f"calls of {family.name}", 1, failures)
-    assert not (often := again.verdict(1, failures)), "\n".join(often)
+    on_kafka, on_ours = run.play_both(command, kafka, ours)
+    compared = rows(on_kafka.outcomes, on_ours.outcomes, known)
+    found = problems(compared, known) + run.reached(command, on_kafka, on_ours, ours)
+    assert not found, "\n".join(found)
 
     text = section(family, compared)
     page = PAGE.read_text() if PAGE.exists() else ""

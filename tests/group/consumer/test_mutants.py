@@ -19,7 +19,7 @@ def test_the_modules_as_they_are_are_found_in_order(kind: str) -> None:
     assert not noticed(None, kind)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.interpreted
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_mistake_is_noticed(name: str) -> None:

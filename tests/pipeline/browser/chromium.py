@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-WAIT_S = 120
+from tests.support.waiting import PATIENCE_S
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 _FLAGS = (
@@ -71,7 +72,7 @@ class Tab:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.call("Page.navigate", url=path if isinstance(path, str) else path.resolve().as_uri())
-        deadline = time.monotonic() + WAIT_S
+        deadline = time.monotonic() + PATIENCE_S
         while not self._loaded:
             self._event(self._message(deadline))
 
@@ -95,7 +96,7 @@ class Tab:
         data = json.dumps(message).encode() + b"\0"
         while data:
             data = data[os.write(self._write, data) :]
-        deadline = time.monotonic() + WAIT_S
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             answer = self._message(deadline)
             if answer.get("id") == self._number:

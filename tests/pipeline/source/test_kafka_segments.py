@@ -47,7 +47,6 @@ def test_the_golden_segment() -> None:
 
 
 @pytest.mark.reference
-@pytest.mark.in_turn("kafka", 3)
 def test_groups_of_every_kind(kafka_libs: Path, tmp_path: Path) -> None:
     """Classic eager and cooperative, static members, KIP-848, transactions (one is left open), offsets that expire,
     deleted groups; each codec of the topic.

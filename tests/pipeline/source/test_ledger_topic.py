@@ -129,7 +129,6 @@ def test_from_two_workers(tmp_path: Path) -> None:
 
 
 @pytest.mark.reference
-@pytest.mark.in_turn("kafka", 3)
 def test_a_kafka_cluster_has_none(kafka_libs: Path, tmp_path: Path) -> None:
     """Nothing is read, nothing is said, and the topic is not made by looking for it."""
     from tests.reference.broker import running_broker

@@ -63,7 +63,7 @@ def test_where_there_is_nothing_spark_does_nothing(spark: Any) -> None:
         assert frame.collect() == []
 
 
-@pytest.mark.in_full  # test_truth.py compares the tables of a small log with what is known in each run of the gate
+@pytest.mark.full  # test_truth.py compares the tables of a small log with what is known in each run of the gate
 @pytest.mark.timeout(1200)  # three runs: many times their time on a busy machine
 def test_the_tables_are_the_same_however_many_tasks_make_them(spark: Any, tmp_path: Path) -> None:
     World(3).write(tmp_path / "data")

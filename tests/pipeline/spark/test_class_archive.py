@@ -17,7 +17,7 @@ from tests.pipeline.source.test_kafka_segments import GOLDEN
 from tests.pipeline.spark.conftest import ROOT, unavailable
 from tests.pipeline.spark.test_truth import GRAINS
 
-pytestmark = [pytest.mark.timeout(2400), pytest.mark.in_turn("spark", 3)]  # half a minute each, and many times that
+pytestmark = [pytest.mark.timeout(2400)]  # half a minute each, and many times that
 WAIT_S = 700
 
 

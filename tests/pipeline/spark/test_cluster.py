@@ -21,8 +21,6 @@ from coordinatord.pipeline.source.shipping import archive
 from tests.daemon import free_port
 from tests.pipeline.truth.world import World
 
-pytestmark = pytest.mark.in_turn("spark", 3)
-
 ROOT = Path(__file__).parents[3]
 HOST = "127.0.0.1"
 WAIT_S = 200
@@ -85,7 +83,6 @@ def environment_of_executors(directory: Path) -> Path:
 
 
 @pytest.mark.timeout(1200)  # a master, two workers and a run: half a minute, and many times that on a busy machine
-@pytest.mark.rotating(2)
 @pytest.mark.parametrize("way", ["pipeline run", "spark-submit"])
 def test_on_a_cluster_whose_executors_lack_coordinatord(way: str, tmp_path: Path) -> None:
     world = World(1)

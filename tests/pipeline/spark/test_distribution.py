@@ -16,8 +16,6 @@ from packaging.requirements import Requirement
 
 from tests.pipeline.source.test_kafka_segments import GOLDEN, rows_in
 
-pytestmark = pytest.mark.in_turn("spark", 3)
-
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
 import importlib.util, json, sys

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 from click.testing import CliRunner
 
 from coordinatord.cli import cli
@@ -25,8 +24,6 @@ from kafka_wire.records.batch import iterate_batches
 from kafka_wire.records.key_values import key_values
 from tests.pipeline.epochs_story import GROUP, SESSION_MS
 from tests.pipeline.test_kafka_epochs import GOLDEN, golden_story
-
-pytestmark = pytest.mark.in_turn("spark", 3)
 
 TABLES = ("rebalances", "members", "member_events", "churn", "expiry", "offsets_load")
 

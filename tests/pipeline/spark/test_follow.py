@@ -27,8 +27,6 @@ from coordinatord.pipeline.source.frames import Source
 from tests.pipeline.source.test_end_offsets import write as write_topic
 from tests.pipeline.spark.test_run import ROOT, Log
 
-pytestmark = pytest.mark.in_turn("spark", 3)
-
 WAIT_S = 500
 
 

@@ -14,8 +14,6 @@ import pytest
 
 from tests.pipeline.source.test_kafka_segments import GOLDEN
 
-pytestmark = pytest.mark.in_turn("spark", 3)
-
 INSTALL_S, RUN_S = 600, 500  # a busy machine: a minute and half a one otherwise
 
 

@@ -48,8 +48,6 @@ from tests.pipeline.spark.kafka_broker import (
 from tests.pipeline.spark.queries import Query
 from tests.pipeline.spark.test_batch import plain, plain_rows
 
-pytestmark = pytest.mark.in_turn("spark", 3)
-
 WAIT_S = 400
 KILLS, STOPS = 2, 3
 ROWS = ("log_partition", "log_offset")

@@ -25,7 +25,7 @@ from tests.pipeline.truth.model import WINDOW_MS, Model
 from tests.reference.broker import KafkaBroker, running_broker
 from tests.reference.described import describe
 
-pytestmark = [pytest.mark.timeout(1800), pytest.mark.in_turn("spark", 3)]
+pytestmark = [pytest.mark.timeout(1800)]
 
 
 def test_every_column_is_what_the_script_did(spark: Any, kafka_libs: Path, tmp_path: Path) -> None:

@@ -15,8 +15,6 @@ from tests.daemon import running
 from tests.pipeline.source.test_ledger_topic import GROUPS, NO_DELAY, all_of, create_topic, entries, rebalance
 from tests.pipeline.source.test_ledger_topic import read_options as options_of
 
-pytestmark = pytest.mark.in_turn("spark", 3)
-
 
 def test_each_record_once(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_module, "LEDGER_STEP", 1500)  # two records or three at once

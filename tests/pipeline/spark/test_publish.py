@@ -154,7 +154,7 @@ def objects(address: str) -> fs.S3FileSystem:
     )  # fmt: skip
 
 
-@pytest.mark.in_full
+@pytest.mark.full
 @pytest.mark.timeout(3600)  # an S3 server and 18 MB of jars are downloaded, once; two runs
 def test_on_s3(tmp_path: Path) -> None:
     world = World(1)

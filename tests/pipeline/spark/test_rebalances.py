@@ -22,8 +22,6 @@ from tests.pipeline.directories import write_segment
 from tests.pipeline.histories import Consumer, History, history
 from tests.pipeline.logs import encoded
 
-pytestmark = pytest.mark.in_turn("spark", 3)
-
 
 def write_offsets(directory: Path, world: History) -> None:
     """The world's log as a partition of `__consumer_offsets`."""

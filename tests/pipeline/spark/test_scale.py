@@ -15,8 +15,6 @@ from coordinatord.pipeline.source.frames import Source
 from tests.pipeline.known import Shape, write
 from tests.pipeline.known_tables import Work, check
 
-pytestmark = pytest.mark.in_turn("spark", 3)
-
 ONE, FOUR = Shape(groups=60, rounds=20, log_partitions=5), Shape(groups=120, rounds=40, log_partitions=5)
 """Twice the groups, and twice the history of each."""
 

@@ -18,7 +18,7 @@ from coordinatord.postgresql.store import PostgresStore
 from tests.postgresql.server import missing, running
 from tests.postgresql.stored_logs import fill
 
-pytestmark = [pytest.mark.postgresql, pytest.mark.timeout(1800), pytest.mark.in_turn("spark", 3)]
+pytestmark = [pytest.mark.postgresql, pytest.mark.timeout(1800)]
 
 
 def test_the_tables_are_those_of_a_copy(spark: Any, tmp_path: Path) -> None:

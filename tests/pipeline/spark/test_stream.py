@@ -21,8 +21,6 @@ from tests.pipeline.directories import append, commit_batch, compact, write_log,
 from tests.pipeline.source.test_kafka_segments import GOLDEN, rows_in
 from tests.pipeline.spark.queries import Query
 
-pytestmark = pytest.mark.in_turn("spark", 3)
-
 TOPIC = "__consumer_offsets"
 WAIT_S = 400
 

@@ -37,7 +37,6 @@ def cut_off(directory: Path) -> None:
 
 
 @pytest.mark.timeout(1800)  # all tables twice: a minute, and a busy machine makes ten times that of it
-@pytest.mark.rotating(2)
 @pytest.mark.parametrize("is_small", [True, False], ids=["few records", "many records"])
 def test_every_column_of_every_table(spark: Any, tmp_path: Path, is_small: bool) -> None:
     """Made in two runs, the second of which finds new records of some groups. In both ways of writing them: by this

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-TIMEOUT_S = 110.0
+PATIENCE_S = 110.0
+"""The time that tests wait for anything that another process or thread does: it ends a hang, and measures nothing."""
 INTERVAL_S = 0.02
 
 
@@ -13,7 +14,7 @@ def wait_until(
     condition: Callable[[], object],
     what: str,
     *,
-    timeout_s: float = TIMEOUT_S,
+    timeout_s: float = PATIENCE_S,
     seen: Callable[[], object] = lambda: "",
 ) -> float:
     """Look until `condition()` is true, and return how many seconds that took; `seen()` says what was there instead."""
