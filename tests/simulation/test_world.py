@@ -77,10 +77,10 @@ def test_many_worlds(protocol: str, part: int) -> None:
     first = int(os.environ.get("COORDINATORD_WORLDS_FIRST", "1000")) + part * WORLDS_OF_A_PART
     broken, rebalances = [], 0
     for seed in range(first, first + WORLDS_OF_A_PART):
-        world, error = play(seed, protocol=protocol)
+        world, error = play(seed, quiet_hours=SHORT_QUIET_HOURS, protocol=protocol)
         rebalances += world.counts.rebalances
         if error is not None:
-            broken.append(f"{error!r}\n{command(seed, None, protocol)}")
+            broken.append(f"{error!r}\n{command(seed, SHORT_QUIET_HOURS, protocol)}")
     assert not broken, "\n".join(broken)
     assert rebalances > WORLDS_OF_A_PART
 
