@@ -151,7 +151,7 @@ def test_a_node_that_waits_hears_of_a_lead_that_is_given_back(
     waiting = Waiting(prepared(database), Registration("two", 2, LEASE_MS), no_front, ahead)
     waiting.keep()
     waiting.pause()  # listens from now on
-    monkeypatch.setattr(node_module, "PATIENCE_S", 600.0)  # it is told, or this test is not over in time
+    monkeypatch.setattr(node_module, "WAIT_S", 600.0)  # it is told, or this test is not over in time
     heard = threading.Event()
 
     def hear() -> None:
@@ -170,7 +170,7 @@ def test_a_node_that_waits_looks_again_when_the_lease_is_over(
     ahead = Ahead(database, tmp_path, 2, no_catalogue)
     waiting = Waiting(prepared(database), Registration("two", 2, LEASE_MS), no_front, ahead)
     waiting.pause()  # listens from now on
-    monkeypatch.setattr(node_module, "PATIENCE_S", 600.0)  # without the lease's end this test is not over in time
+    monkeypatch.setattr(node_module, "WAIT_S", 600.0)  # without the lease's end this test is not over in time
     waiting.pause(0.01)
 
 
@@ -208,7 +208,7 @@ def test_a_node_without_a_copy_leaves_the_lead_to_others(
     slept: list[float] = []
     clock = SimpleNamespace(sleep=slept.append, monotonic=time.monotonic)
     monkeypatch.setattr(node_module, "time", clock)
-    monkeypatch.setattr(node_module, "PATIENCE_S", 600.0)
+    monkeypatch.setattr(node_module, "WAIT_S", 600.0)
     waiting.pause()
     assert slept == [node_module.HESITATES_S] * hesitates
 
@@ -326,5 +326,5 @@ def test_a_node_waits_where_nobody_can_be_told(database: str, monkeypatch: pytes
     for _ in range(3):
         waiting.pause()
     assert asked == [f"LISTEN {node_module.RELEASED}"]
-    assert slept == [node_module.PATIENCE_S] * 2
+    assert slept == [node_module.WAIT_S] * 2
     connection.close()
