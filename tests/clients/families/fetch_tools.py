@@ -1,10 +1,14 @@
-"""Have everything that the tiers with Kafka and with foreign clients download or compile: `.ci/run` begins with it.
+"""Download or compile what tests with Kafka and with foreign clients need, so that no test waits for it.
 
-What cannot be had is told and is no error here; the tests that need it say what becomes of that.
+    python -m tests.clients.families.fetch_tools            everything
+    python -m tests.clients.families.fetch_tools NAME...    the tools whose names begin with one of these
+
+A tool that is not available is printed and is no error here: a test that needs it fails or is skipped.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 
@@ -26,8 +30,10 @@ TOOLS: dict[str, Callable[[], object]] = {
 }
 
 
-def main() -> None:
+def main(prefixes: tuple[str, ...]) -> None:
     for name, have in TOOLS.items():
+        if not name.startswith(prefixes):
+            continue
         began_s = time.monotonic()
         try:
             have()
@@ -38,4 +44,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(tuple(sys.argv[1:]) or ("",))
