@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from coordinatord.group.replay import replay, replay_marker
 from coordinatord.group.state import Group, GroupSettings
 from coordinatord.log import LogConfig, LogDamaged, PartitionLog
 from coordinatord.log import replay as replay_log
+from coordinatord.log.loader import ReplayedBatch
 from coordinatord.log.simulated_disk import SimulatedDisk
 from coordinatord.observe.logger import captured
 from coordinatord.observe.metrics import Metrics
@@ -28,8 +30,19 @@ from kafka_wire.records.compression import Compression
 from kafka_wire.records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+    TopicPartition,
 )
 from kafka_wire.records.control import ControlType
 from kafka_wire.records.keys import UnknownRecordError, decode_key, decode_value, encode_key, encode_value, group_of
@@ -75,11 +88,11 @@ MEMBER = ConsumerGroupCurrentMemberAssignmentKey("a", "m")
 class Plain:
     """The meaning of a log: one record after the other, decoded by the generated decoders."""
 
-    def __init__(self, log: PartitionLog) -> None:
+    def __init__(self, batches: Iterable[ReplayedBatch]) -> None:
         self.groups: dict[str, Group] = {}
         self.pending: dict[tuple[int, int], set[str]] = {}
         self.unread: Counter[str] = Counter()
-        for batch in replay_log(log):
+        for batch in batches:
             producer_id = batch.header.producer_id
             if batch.control is not None:
                 for group_id in self.pending.pop((0, producer_id), ()):
@@ -154,11 +167,36 @@ class RandomLog:
             return self._offset_key(), self._offset_value()
         if dice < 0.85:
             return self._offset_key(), None
+        if dice < 0.93:
+            key, value = chance.choice(self._of_consumer_groups(chance.choice(GROUPS)))
+            return encode_key(key), chance.choice([None, encode_value(value)])
         key = encode_key(GroupMetadataKey(chance.choice(GROUPS)))
-        if dice < 0.92:
+        if dice < 0.96:
             return key, None
         members = [MemberMetadata("m", None, "c", "/h", 1, 2, b"", b"") for _ in range(chance.randint(0, 1))]
         return key, encode_value(GroupMetadataValue("consumer", chance.randint(0, 9), "range", "m", 5, members))
+
+    def _of_consumer_groups(self, group_id: str) -> list[tuple[Any, Any]]:
+        """A record of each type of the consumer protocol."""
+        epoch, topic_id = self.chance.randint(1, 9), b"i" * 16
+        return [
+            (ConsumerGroupMetadataKey(group_id), ConsumerGroupMetadataValue(epoch)),
+            (ConsumerGroupPartitionMetadataKey(group_id), ConsumerGroupPartitionMetadataValue([])),
+            (
+                ConsumerGroupMemberMetadataKey(group_id, "m"),
+                ConsumerGroupMemberMetadataValue(client_id="c", client_host="/h", subscribed_topic_names=["t"]),
+            ),
+            (ConsumerGroupTargetAssignmentMetadataKey(group_id), ConsumerGroupTargetAssignmentMetadataValue(epoch)),
+            (
+                ConsumerGroupTargetAssignmentMemberKey(group_id, "m"),
+                ConsumerGroupTargetAssignmentMemberValue([TopicPartition(topic_id, [0])]),
+            ),
+            (
+                ConsumerGroupCurrentMemberAssignmentKey(group_id, "m"),
+                ConsumerGroupCurrentMemberAssignmentValue(epoch),
+            ),
+            (ConsumerGroupRegularExpressionKey(group_id, "t.*"), ConsumerGroupRegularExpressionValue(["t"], epoch, 7)),
+        ]
 
     def _offset_key(self) -> bytes:
         chance = self.chance
@@ -202,11 +240,11 @@ class RandomLog:
         )
 
 
-def loaded(log: PartitionLog) -> tuple[Coordinator, partition_load.PartitionLoad]:
-    """The groups of `log`, before they are prepared for serving."""
+def loaded(log: PartitionLog, batches: int | None = None) -> tuple[Coordinator, partition_load.PartitionLoad]:
+    """Load the groups of `log`, or of its first `batches`."""
     into = coordinator()
     load = partition_load.PartitionLoad(into, 0)
-    for _ in load.run(replay_log(log)):
+    for _ in load.run(islice(replay_log(log), batches)):
         pass
     into.loaded(0)
     return into, load
@@ -219,7 +257,7 @@ def test_a_random_log_is_loaded_as_it_reads(monkeypatch: pytest.MonkeyPatch, win
     odd = groups = pending = 0
     for seed in range(50):
         log = RandomLog(seed).log
-        plain = Plain(log)
+        plain = Plain(replay_log(log))
         into, load = loaded(log)
         found = {group_id: durable(actor.group) for group_id, actor in load.actors.items()}
         for group in plain.groups.values():
@@ -240,6 +278,38 @@ def test_a_random_log_is_loaded_as_it_reads(monkeypatch: pytest.MonkeyPatch, win
     assert odd > 50
     assert groups > 80
     assert pending > 10
+
+
+def test_every_prefix_of_a_random_log_is_loaded_as_it_reads() -> None:
+    """Where the first difference is, no later record hides it."""
+    compared = 0
+    for seed in range(50):
+        log = RandomLog(seed).log
+        for count in range(1, len(list(replay_log(log))) + 1):
+            plain = Plain(islice(replay_log(log), count))
+            _, load = loaded(log, count)
+            found = {group_id: durable(actor.group) for group_id, actor in load.actors.items()}
+            for group in plain.groups.values():
+                if group.exists:
+                    restore(group, 0)
+            expected = {group_id: durable(group) for group_id, group in plain.groups.items()}
+            assert _existing(found) == _existing(expected), f"seed {seed}, {count} batches"
+            compared += 1
+    assert compared > 1_000
+
+
+def test_a_deleted_consumer_group_with_offsets_of_two_partitions_stays_deleted() -> None:
+    """The tombstones of its offsets are applied before that of its epoch, although they wait in a window."""
+    world = World(SimulatedDisk(1))
+    log = world.log("__consumer_offsets")
+    offsets = [encode_key(OffsetCommitKey("g", "t", partition)) for partition in range(2)]
+    epoch, value = encode_key(ConsumerGroupMetadataKey("g")), encode_value(OffsetCommitValue(5, 0, "", 7))
+    world.writer.append(log, build_batch([(epoch, encode_value(ConsumerGroupMetadataValue(4)))], 1))
+    world.writer.append(log, build_batch([(key, value) for key in offsets], 1))
+    world.writer.append(log, build_batch([(key, None) for key in (*offsets, epoch)], 1))
+    world.settle()
+    into, _ = loaded(log)
+    assert not into.actors
 
 
 def _types(unread: Counter[str]) -> dict[str, int]:

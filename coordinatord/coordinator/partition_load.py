@@ -7,7 +7,8 @@ transaction are pending until its marker. The common case has a fast path:
 
 A window holds offsets and group metadata outside of transactions. Their order does not matter: keys are independent,
 and any of them makes a group exist. Where the order matters, the window is applied first: before a transaction's batch,
-a marker, a group's tombstone, or the tombstone of an offset in the window. If a value in a window cannot be read, an
+a marker, the tombstone of an offset in the window, and any tombstone of another key: whether a group is left after it
+depends on the offsets before it. If a value in a window cannot be read, an
 older value of the same key may be valid: then the window is replayed record by record.
 
 `run` yields about every thousand records; loading.py continues it.
@@ -48,7 +49,6 @@ WINDOW_BYTES: Final = 4 * 1024 * 1024
 _unpack_partition: Final = struct.Struct(">i").unpack_from
 _LEGACY_OFFSET: Final = b"\0\0"
 _GROUP_METADATA: Final = b"\0\2"
-_READ: Final = (b"\0\1", _GROUP_METADATA)
 
 
 class LoadedGroup(Protocol):
@@ -153,7 +153,7 @@ class PartitionLoad:
         key, value = odd
         if key is None:
             return
-        if key[:2] == _LEGACY_OFFSET or (value is None and key[:2] in _READ):
+        if value is None or key[:2] == _LEGACY_OFFSET:
             yield from self._apply()
         self._replay(key, value, NO_PRODUCER_ID)
 
