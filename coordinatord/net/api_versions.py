@@ -19,6 +19,11 @@ from kafka_wire.errors import ErrorCode
 UNKNOWN_NODE = -1
 """The node id of a client that does not say which node it means."""
 
+OFFERED_FROM = {int(ApiKey.PRODUCE): 0}
+"""First versions that are offered although later ones are the first that are served, as Kafka does (KAFKA-18659):
+librdkafka up to 2.11.0 compresses only where version 0 of Produce is offered, and never sends that version.
+"""
+
 
 class ApiVersions:
     """The handler of ApiVersions. `features`: feature names that clients look for, and their levels (KIP-584);
@@ -70,7 +75,7 @@ def unsupported_version() -> ApiVersionsResponse:
 
 def _range(api_key: int) -> ApiVersion:
     versions = registry.versions_of(api_key)
-    return ApiVersion(api_key, versions.first, versions.last)
+    return ApiVersion(api_key, OFFERED_FROM.get(api_key, versions.first), versions.last)
 
 
 def _is_software_name(name: str) -> bool:
