@@ -41,4 +41,8 @@ async def advance(node: Node, by_ms: int) -> int:
         pass
     node.transactions.expire_ids()
     topics.enforce_retention(now_ms)
+    # A log that is past its retention as a whole drops its segments when a new one is durable.
+    durable = asyncio.get_running_loop().create_future()
+    node.writer.hold(node.writer.last_epoch, lambda: durable.set_result(None), lambda: durable.set_result(None))
+    await durable
     return now_ms

@@ -1,26 +1,30 @@
-"""Which of a log's oldest segments can be removed: by age, by size, or because all their records were deleted.
+"""The oldest segments of a log that can be removed: by age, by size, or because all their records were deleted.
 
-Never the active one; never one whose successor is not in the directory yet, because the last segment's name stores the
-log's end; and none while the cleaner rewrites the log, or while it is being read from end to end.
+A segment stays while its successor is not in the directory, because the last segment's name stores the log's end. So
+the active segment can expire, as in Kafka (UnifiedLog.deletableSegments), but is removed after a new one has begun. No
+segment is removed while the cleaner rewrites the log, or while the log is being read from end to end.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.segment import Segment
 
 
 def expired(log: PartitionLog, now_ms: int) -> int:
-    """How many segments retention.ms and retention.bytes expire."""
+    """Return the number of segments that retention.ms and retention.bytes expire; all of them if the active one is too.
+
+    An empty active segment does not expire.
+    """
     config = log.config
     if not config.deletes or log.in_use:
         return 0
     surplus = log.size_bytes - config.retention_bytes if config.retention_bytes >= 0 else 0
     count = 0
-    for segment, successor in pairwise(log.segments):
-        if segment.visible_bytes < segment.size or not successor.on_disk:
+    for segment, successor in zip_longest(log.segments, log.segments[1:]):
+        if segment.visible_bytes < segment.size or not (segment.size if successor is None else successor.on_disk):
             break
         too_old = config.retention_ms >= 0 and now_ms - _latest_ms(log, segment) > config.retention_ms
         if not too_old and surplus < segment.size:

@@ -379,20 +379,32 @@ class LogWriter:
 
     def apply_retention(self, now_ms: int) -> int:
         """Drop whole segments by retention.ms and retention.bytes, and below the log's start; returns how many. Called
-        every log.retention.check.interval.ms.
+        every log.retention.check.interval.ms. A log whose active segment has expired, too, begins a new one, and drops
+        the expired one when the new one is durable.
         """
-        return sum(
-            self._remove_segments(log, max(retention.expired(log, now_ms), retention.below(log, log.log_start_offset)))
-            for log in list(self._data.logs.values())
-        )
+        return sum(self._expire(log, now_ms) for log in list(self._data.logs.values()))
 
-    def roll(self, log: PartitionLog) -> None:
-        """Begin a new segment, so that the present records can be cleaned."""
-        if not self.failed and not self._closed:
-            log.roll()
-            epochs = self._epochs
-            epochs.waiting.get(log, epochs.forming).logs[log] = None
-            self._schedule()
+    def _expire(self, log: PartitionLog, now_ms: int) -> int:
+        count = retention.expired(log, now_ms)
+        if count and count == len(log.segments):
+            epoch = self.roll(log)
+            if epoch is not None:
+                self.hold(epoch, lambda: None if log.deleted else self._expire(log, now_ms))
+            count -= 1
+        return self._remove_segments(log, max(count, retention.below(log, log.log_start_offset)))
+
+    def roll(self, log: PartitionLog) -> int | None:
+        """Begin a new segment, so that the present records can be cleaned or removed. Returns the epoch in which it
+        is written; None if nothing is written any more.
+        """
+        if self.failed or self._closed:
+            return None
+        log.roll()
+        epochs = self._epochs
+        epoch = epochs.waiting.get(log, epochs.forming)
+        epoch.logs[log] = None
+        self._schedule()
+        return epoch.number
 
     def _remove_segments(self, log: PartitionLog, count: int) -> int:
         segments = log.drop_segments(count)

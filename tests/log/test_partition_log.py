@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -280,18 +281,44 @@ def test_retention_by_size() -> None:
         log.read(log.log_start_offset - 1, 100)
 
 
-def test_retention_by_time_never_takes_the_active_segment() -> None:
+def test_retention_by_time_takes_the_active_segment_once_a_new_one_is_durable() -> None:
     world, log, times = filled(segment_bytes=1000, retention_ms=100)
     last = max(time for _, time in times)
     world.writer.apply_retention(last)
     assert all(segment.max_timestamp >= last - 100 for segment in log.segments[:-1])
-    world.writer.apply_retention(last + 1_000_000)
-    assert len(log.segments) == 1
     world.settle()
+    end, segments = log.end_offset, len(log.segments)
+    world.writer.apply_retention(last + 100)
+    world.settle()
+    assert log.log_start_offset < end, "the latest record is not older than retention.ms"
+    world.writer.apply_retention(last + 101)
+    assert len(log.segments) <= segments + 1, "the log's end is in the last segment's name"
+    world.settle()
+    assert (log.log_start_offset, log.end_offset) == (end, end)
+    assert [name for name in world.disk.listdir(log.directory) if name.endswith(".log")] == [f"{end:020}.log"]
+    assert world.writer.apply_retention(last + 1_000_000) == 0, "an empty segment stays"
     world.close()
     again = World(world.disk)
-    assert again.log().log_start_offset == log.log_start_offset
-    assert again.log().end_offset == log.end_offset
+    assert again.log().log_start_offset == again.log().end_offset == end
+
+
+def test_retention_by_size_takes_the_active_segment_only_if_it_is_all_too_much() -> None:
+    world, log, _ = filled(segment_bytes=1 << 20, retention_bytes=1, retention_ms=-1)
+    world.writer.apply_retention(0)
+    world.settle()
+    assert log.log_start_offset == 0
+    log.config = replace(log.config, retention_bytes=0)
+    world.writer.apply_retention(0)
+    world.settle()
+    assert log.log_start_offset == log.end_offset > 0
+
+
+def test_a_log_that_is_deleted_while_its_last_segment_expires_is_left_alone() -> None:
+    world, log, times = filled(segment_bytes=1 << 20, retention_ms=100)
+    world.writer.apply_retention(max(time for _, time in times) + 101)
+    world.writer.delete([log])
+    world.settle()
+    assert not [name for name in world.disk.listdir(log.directory.rsplit("/", 1)[0]) if name.startswith(log.topic)]
 
 
 def test_compacted_logs_are_not_retained_by_size_or_time() -> None:

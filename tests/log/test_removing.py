@@ -55,9 +55,9 @@ def test_segments_that_go_do_not_delay_a_commit(way: str) -> None:
     else:
         world.writer.delete_records(log, log.high_watermark)
     assert commit(world, world.log("orders")) == ["durable"]
-    assert names(world, "large") == before
+    assert set(names(world, "large")) >= set(before)
     world.settle()
-    assert names(world, "large") == before[-1:]
+    assert names(world, "large") == ([f"{log.end_offset:020}.log"] if way == "retention" else before[-1:])
 
 
 @pytest.mark.interpreted
