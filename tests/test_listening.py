@@ -7,6 +7,7 @@ import socket
 
 import pytest
 
+from coordinatord.config.address import Listener, endpoints
 from coordinatord.net.listening import bound
 
 
@@ -54,3 +55,61 @@ def test_another_machines_address_is_an_error() -> None:
 def test_an_unknown_host_is_an_error() -> None:
     with pytest.raises(socket.gaierror):
         bound("nowhere.invalid", 0)
+
+
+def has_ipv6() -> bool:
+    try:
+        close(bound("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+needs_ipv6 = pytest.mark.skipif(not has_ipv6(), reason="skipped: this machine has no IPv6")
+
+
+def reaches(sockets: list[socket.socket], host: str) -> bool:
+    try:
+        socket.create_connection((host, sockets[0].getsockname()[1]), timeout=10).close()
+    except OSError:
+        return False
+    return True
+
+
+@needs_ipv6
+@pytest.mark.parametrize(
+    ("host", "by_ipv4", "by_ipv6"),
+    [
+        ("::", True, True),
+        ("", True, True),
+        ("0.0.0.0", True, False),
+        ("127.0.0.1", True, False),
+        ("::1", False, True),
+    ],
+)
+def test_families_of_clients_that_reach_a_listener(host: str, by_ipv4: bool, by_ipv6: bool) -> None:
+    """As on Kafka, whose wildcard address of IPv6 takes both families."""
+    sockets = bound(host, 0)
+    try:
+        for each in sockets:
+            each.listen()
+        assert (reaches(sockets, "127.0.0.1"), reaches(sockets, "::1")) == (by_ipv4, by_ipv6)
+    finally:
+        close(sockets)
+
+
+@needs_ipv6
+@pytest.mark.parametrize("names", [("A", "B"), ("B", "A")])
+def test_a_port_of_one_listener_in_ipv4_and_of_another_in_ipv6(names: tuple[str, str]) -> None:
+    """KIP-797; in either order."""
+    free = bound("", 0)
+    port = free[0].getsockname()[1]
+    close(free)
+    hosts = {"A": "0.0.0.0", "B": "::"}
+    found = endpoints(tuple(Listener(name, hosts[name], port) for name in names), ())
+    assert {each.name: each.v6_only for each in found} == {"A": False, "B": True}
+    sockets = [each for one in found for each in bound(one.host, one.port, v6_only=one.v6_only)]
+    try:
+        assert len(sockets) == 2
+    finally:
+        close(sockets)

@@ -45,6 +45,8 @@ class Endpoint(FrozenValue):
     """Never empty and never a wildcard."""
     advertised_port: int
     """0: the port that was bound."""
+    v6_only: bool = False
+    """Whether another listener has the same port in IPv4: this one must not take clients of IPv4 then (KIP-797)."""
 
 
 def parse_listener(entry: str, default_name: str = "PLAINTEXT") -> Listener:
@@ -104,5 +106,7 @@ def endpoints(listeners: tuple[Listener, ...], advertised: tuple[Listener, ...])
     for listener in listeners:
         tell = told.get(listener.name, listener)
         host = tell.host if tell.host not in WILDCARDS else socket.gethostname()
-        pairs.append(Endpoint(listener.name, listener.host, listener.port, host, tell.port))
+        others = [each for each in listeners if each.port == listener.port != 0 and ":" not in each.host]
+        v6_only = ":" in listener.host and bool(others)
+        pairs.append(Endpoint(listener.name, listener.host, listener.port, host, tell.port, v6_only))
     return tuple(pairs)

@@ -294,7 +294,10 @@ class Daemon:
             self.admin.start()
         part = self.part
         for endpoint in self.settings.endpoints:
-            sockets = part.sockets[endpoint.name] if part is not None else bound(endpoint.host, endpoint.port)
+            if part is not None:
+                sockets = part.sockets[endpoint.name]
+            else:
+                sockets = bound(endpoint.host, endpoint.port, v6_only=endpoint.v6_only)
             host, port = sockets[0].getsockname()[:2]
             self.bound.append((endpoint.name, host, port))
             if part is not None:

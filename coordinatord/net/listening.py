@@ -1,7 +1,7 @@
 """Sockets that clients connect to, bound before the event loop exists.
 
 A host may resolve to several addresses (no host: all interfaces, in IPv4 and in IPv6). All of them get the same port,
-even if the kernel chooses it: clients are told one port.
+even if the kernel chooses it: clients are told one port. The host `::` alone takes clients of IPv4, too, as in Kafka.
 """
 
 from __future__ import annotations
@@ -18,21 +18,25 @@ ATTEMPTS = 20
 """How many free ports to try if a port that is free in IPv4 is taken in IPv6."""
 
 
-def bound(host: str, port: int) -> list[socket.socket]:
-    """Returns bound sockets, not yet listening, in getaddrinfo's order. Raises OSError if that fails."""
+def bound(host: str, port: int, *, v6_only: bool = False) -> list[socket.socket]:
+    """Returns bound sockets, not yet listening, in getaddrinfo's order. Raises OSError if that fails.
+
+    `v6_only`: another listener has this port in IPv4, so an IPv6 socket must leave it alone.
+    """
     name = host.encode() if host.isascii() else host  # a str has getaddrinfo import the tables of other alphabets
     found = socket.getaddrinfo(name or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     addresses: list[Address] = list(dict.fromkeys((family, where) for family, _type, _protocol, _name, where in found))
+    v6_only = v6_only or any(family == socket.AF_INET for family, _ in addresses)
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            return _all_bound(addresses)
+            return _all_bound(addresses, v6_only)
         except OSError as error:
             if port or error.errno != errno.EADDRINUSE or attempt == ATTEMPTS:
                 raise
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-def _all_bound(addresses: list[Address]) -> list[socket.socket]:
+def _all_bound(addresses: list[Address], v6_only: bool) -> list[socket.socket]:
     sockets: list[socket.socket] = []
     unsupported: OSError | None = None
     try:
@@ -40,7 +44,7 @@ def _all_bound(addresses: list[Address]) -> list[socket.socket]:
             if sockets and not where[1]:
                 where = (where[0], sockets[0].getsockname()[1], *where[2:])
             try:
-                sockets.append(_one_bound(family, where))
+                sockets.append(_one_bound(family, where, v6_only))
             except OSError as error:
                 # A kernel without IPv6 still resolves names to it.
                 if error.errno not in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL) or len(addresses) == 1:
@@ -55,14 +59,14 @@ def _all_bound(addresses: list[Address]) -> list[socket.socket]:
     return sockets
 
 
-def _one_bound(family: int, where: tuple[Any, ...]) -> socket.socket:
+def _one_bound(family: int, where: tuple[Any, ...], v6_only: bool) -> socket.socket:
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
         made.setblocking(False)
         if os.name == "posix":
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        if family == socket.AF_INET6:  # the default of V6ONLY depends on the system
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(v6_only))
         made.bind(where)
     except BaseException:
         made.close()

@@ -190,7 +190,9 @@ class Front:
         sockets: list[tuple[str, socket]] = []
         for endpoint in endpoints(self._settings):
             try:
-                sockets += [(endpoint.name, each) for each in bound(endpoint.host, endpoint.port)]
+                sockets += [
+                    (endpoint.name, each) for each in bound(endpoint.host, endpoint.port, v6_only=endpoint.v6_only)
+                ]
             except OSError as error:
                 log.warning("clients cannot ask this node who leads", listener=endpoint.name, error=str(error))
         if sockets:

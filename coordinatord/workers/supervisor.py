@@ -142,7 +142,8 @@ class Supervisor:
         sockets = {}
         for endpoint in self.settings.endpoints:
             try:
-                sockets[endpoint.name] = bound(endpoint.host, endpoint.port and endpoint.port + number)
+                port = endpoint.port and endpoint.port + number
+                sockets[endpoint.name] = bound(endpoint.host, port, v6_only=endpoint.v6_only)
             except OSError as error:
                 raise CannotBind(number, error) from error
             for each in sockets[endpoint.name]:
