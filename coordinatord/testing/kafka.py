@@ -54,6 +54,7 @@ class Kafka:
         self._runs = False
         directory = Path(data_dir) if data_dir is not None else None
         self._server = server_for(where, dict(settings or {}), seed, directory)
+        self._settings = dict(settings or {})
         self._wire = Wire(self._own_address)
         self._made: list[str] = []
         self._kept: set[str] = set()
@@ -65,7 +66,11 @@ class Kafka:
     # Start and stop
 
     def start(self) -> Self:
-        """Returns when clients can connect and the topics are there. What was stopped starts with what it had."""
+        """Returns when clients can connect and the topics are there. What was stopped starts with what it had. Raises
+        OnlyHere if there are settings and the broker is another one: its own settings cannot be changed for a test.
+        """
+        if self._settings:
+            self._here(f"run with {', '.join(f'{name}={value}' for name, value in self._settings.items())}")
         self._server.start()
         self._runs = True
         try:

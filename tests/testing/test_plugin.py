@@ -217,13 +217,20 @@ def test_on_another_broker_what_only_we_can_do_is_skipped(run: object) -> None:
             async def test_in_a_coroutine(kafka):
                 await kafka.group("g").until(lambda view: view.state == "Dead")
                 kafka.group("g").rebalances
+
+            @pytest.mark.kafka(settings={"group.max.size": 1})
+            def test_settings(kafka):
+                raise AssertionError("the broker has other settings")
             """,
             f"--kafka={broker.bootstrap_servers}",
             "-rs",
         )
-    result.assert_outcomes(passed=2, skipped=4)
+    result.assert_outcomes(passed=2, skipped=5)
     result.stdout.fnmatch_lines(
         ["*Only coordinatord can do this, and the broker is another one: let the server's clock jump ahead."]
+    )
+    result.stdout.fnmatch_lines(
+        ["*Only coordinatord can do this, and the broker is another one: run with group.max.size=1."]
     )
 
 
