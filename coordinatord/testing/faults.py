@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from typing import Any, Self
 
 from coordinatord.control.faults import NO_FAULT_FOR
@@ -23,8 +24,14 @@ class Fault:
         self._optional = optional
         self._arguments = {name: value for name, value in arguments.items() if value is not None}
         self._number: int | None = None
+        self._was_entered = False
         self._last: dict[str, Any] = {}
         self._counts: dict[str, dict[str, int]] = {}
+
+    def __del__(self) -> None:
+        if not getattr(self, "_was_entered", True):
+            what = f"kafka.{self._arguments.get('kind', 'fail')}(…) without a block does nothing"
+            warnings.warn(f"{what}: write `with` before it.", RuntimeWarning, stacklevel=2)
 
     def __repr__(self) -> str:
         return f"<fault: {self._last.get('told', self._arguments)}>"
@@ -63,6 +70,7 @@ class Fault:
         return self._number
 
     def __enter__(self) -> Self:
+        self._was_entered = True
         if self._number is not None:
             raise KafkaError("This fault is there already: make another one.")
         self._last = self._link.call("add_fault", **self._arguments)

@@ -12,6 +12,7 @@ until a fixture is used.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,11 @@ import pytest
 if TYPE_CHECKING:
     from coordinatord.testing.kafka import Kafka
 
+FIXTURES = frozenset({"kafka", "kafka_process", "kafka_session"})
+NEEDS_ASYNCIO = (
+    "No plugin runs this asynchronous test: `pip install pytest-asyncio`, and in pyproject.toml under "
+    '[tool.pytest.ini_options] say asyncio_mode = "auto".'
+)
 ARGUMENTS = ("topics", "settings", "seed")
 MARKER = (
     "kafka(topics={name: partitions}, settings={name: value}, seed=0): what the fixture kafka begins with; markers of "
@@ -112,6 +118,13 @@ def _arguments(node: Any) -> dict[str, Any]:
         for name, value in marker.kwargs.items():
             found[name] = {**found[name], **value} if name in ("topics", "settings") else value
     return found
+
+
+@pytest.hookimpl
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
+    """Say what an asynchronous test needs, where no other plugin runs it: pytest's own message does not."""
+    if inspect.iscoroutinefunction(pyfuncitem.obj) and FIXTURES.intersection(pyfuncitem.fixturenames):
+        pytest.fail(NEEDS_ASYNCIO, pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)

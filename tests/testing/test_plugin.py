@@ -259,3 +259,29 @@ def test_a_run_without_the_fixtures_imports_none_of_it() -> None:
         "print(sorted(set(sys.modules) - before))"  # fmt: skip
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "['coordinatord', 'coordinatord.testing', 'coordinatord.testing.plugin']"
+
+
+def test_an_asynchronous_test_that_no_plugin_runs_says_what_it_needs(run: object) -> None:
+    result = run(  # type: ignore[operator]
+        """
+        async def test_it(kafka):
+            kafka.group("g").state
+        """,
+        "-o",
+        "asyncio_mode=strict",
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(['No plugin runs this asynchronous test: *asyncio_mode = "auto".'])
+
+
+def test_a_fault_without_a_block_is_a_warning(run: object) -> None:
+    result = run(  # type: ignore[operator]
+        """
+        def test_it(kafka):
+            kafka.fail("Heartbeat", "NOT_COORDINATOR")
+            with kafka.drop("Heartbeat", optional=True):
+                pass
+        """,
+    )
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(["*kafka.fail(*) without a block does nothing: write `with` before it.*"])
