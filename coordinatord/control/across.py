@@ -149,7 +149,9 @@ class Across:
     def _last_requests(self) -> dict[str, Any]:
         last: dict[str, list[dict[str, Any]]] = {}
         counts: dict[str, dict[str, int]] = {}
+        connected: set[str] = set()
         for each in self._all("last_requests"):
+            connected.update(each["connected"])
             for client, noted in each["last"].items():
                 last.setdefault(client, []).extend(noted)
             for client, by_api in each["counts"].items():
@@ -159,7 +161,7 @@ class Across:
         for noted in last.values():
             noted.sort(key=lambda request: int(request["at_ms"]))
             del noted[:-LAST]
-        return {"last": last, "counts": counts}
+        return {"last": last, "counts": counts, "connected": sorted(connected)}
 
     # Faults: each worker has its own, which count its own requests
 

@@ -132,7 +132,7 @@ COMMANDS: Final = (
         FAULT, Parameter("count", "integer", "How many; without it, all."),
     )),
     Command("remove_fault", "DELETE", "/faults/{fault}", "End a fault.", (FAULT,)),
-    Command("last_requests", "GET", "/requests", "The last requests of each client."),
+    Command("last_requests", "GET", "/requests", "The last requests of each client, and which clients are connected."),
     Command("reset", "POST", "/reset", "End all faults, and bring back what is away."),
 )  # fmt: skip
 

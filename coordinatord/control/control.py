@@ -65,7 +65,9 @@ class Control:
         return {"now_ms": self.node.now_ms()}
 
     async def last_requests(self) -> dict[str, Any]:
-        """The last requests of each client, the latest last; and how many of each API there were."""
+        """The last requests of each client, the latest last; how many of each API there were; and the client ids of
+        open connections.
+        """
         last = {
             client: [
                 {
@@ -81,7 +83,8 @@ class Control:
         counts: dict[str, dict[str, int]] = {}
         for (client, api), count in self.requests.counts.items():
             counts.setdefault(client, {})[API_NAMES.get(api, str(api))] = count
-        return {"last": last, "counts": counts}
+        connected = sorted({each.client_id or "" for each in self.node.connections.open})
+        return {"last": last, "counts": counts, "connected": connected}
 
     # Verbs
 

@@ -108,10 +108,30 @@ def test_a_failed_test_tells_what_its_kafka_went_through(run: object) -> None:
 
 
 def test_a_test_that_leaves_members_behind_is_warned(run: object) -> None:
-    result = run(FAILING % "client", "-W", "always::coordinatord.testing.KafkaLeftovers")  # type: ignore[operator]
+    kept = "globals().setdefault('kept', client)"  # its connection stays open
+    result = run(FAILING % kept, "-W", "always::coordinatord.testing.KafkaLeftovers")  # type: ignore[operator]
     result.assert_outcomes(passed=1, warnings=1)
     result.stdout.fnmatch_lines(["*KafkaLeftovers: test_it: group g still has 1 members (a): close them"])
     assert "INFO" not in result.stdout.str()
+
+
+def test_members_of_closed_clients_are_no_leftovers(run: object) -> None:
+    """A client that is told UNKNOWN_MEMBER_ID joins anew, and what it was stays a member until its session ends."""
+    result = run(  # type: ignore[operator]
+        """
+        from tests.control.world import Client
+        from tests.support.waiting import wait_until
+
+        def test_it(kafka):
+            Client(kafka, "a").join().wire.close()
+            link = kafka._server.link
+            wait_until(lambda: "a" not in link.call("last_requests")["connected"], "the end of the connection")
+            assert len(kafka.group("g").members) == 1
+        """,
+        "-W",
+        "always::coordinatord.testing.KafkaLeftovers",
+    )
+    result.assert_outcomes(passed=1, warnings=0)
 
 
 def test_a_test_that_leaves_a_transaction_open_is_warned(run: object) -> None:
