@@ -7,6 +7,7 @@ that change what this server does; the rest are stored and shown, because comman
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from enum import IntEnum
 
@@ -63,17 +64,26 @@ class TopicConfig(FrozenValue):
     has_effect: bool = True
     #: Kafka's controller sets a cluster-wide default for it when the cluster is created (KIP-966)
     cluster_default: bool = False
-    check: Callable[[str, int], None] | None = None
+    check: Callable[[str, Value], None] | None = None
 
     def inherited(self, settings: Settings) -> Value:
         """The value of a topic that does not set it."""
         return self.default if self.from_settings is None else self.from_settings(settings)
 
 
-def _gzip_level(name: str, level: int) -> None:
-    if not (1 <= level <= 9 or level == -1):
+def _gzip_level(name: str, level: Value) -> None:
+    if level not in (-1, *range(1, 10)):
         why = "Value must be between 1 and 9 or equal to -1"
         raise InvalidConfig(f"Invalid value {level} for configuration {name}: {why}")
+
+
+def _replicas(name: str, replicas: Value) -> None:
+    """Kafka's ThrottledReplicaListValidator."""
+    assert isinstance(replicas, tuple)
+    if replicas != ("*",) and not all(re.fullmatch("[0-9]+:[0-9]+", each) for each in replicas):
+        why = f"{name} must be the literal '*' or a list of replicas in the following format: [partitionId]:[brokerId]"
+        text = f"[{', '.join(replicas)}]"
+        raise InvalidConfig(f"Invalid value {text} for configuration {name}: {why},[partitionId]:[brokerId],...")
 
 
 def _broker(name: str) -> Callable[[Settings], Value]:
@@ -138,14 +148,16 @@ _ROWS = (
         has_effect=False,
     ),
     TopicConfig(
-        "follower.replication.throttled.replicas", _LIST, (), "Replicas with a quota; there are none.", has_effect=False
+        "follower.replication.throttled.replicas", _LIST, (), "Replicas with a quota; there are none.",
+        has_effect=False, check=_replicas,
     ),
     TopicConfig(
         "index.interval.bytes", _I, 4096, "Bytes of log between two index entries.", minimum=0,
         broker_names=("log.index.interval.bytes",), from_settings=_broker("log.index.interval.bytes"),
     ),
     TopicConfig(
-        "leader.replication.throttled.replicas", _LIST, (), "Replicas with a quota; there are none.", has_effect=False
+        "leader.replication.throttled.replicas", _LIST, (), "Replicas with a quota; there are none.",
+        has_effect=False, check=_replicas,
     ),
     TopicConfig(
         "local.retention.bytes", _L, -2, "For tiered storage, which there is not.", minimum=-2,

@@ -83,8 +83,8 @@ def parse(row: TopicConfig, text: str) -> Value:
             raise _invalid(row, text_of(value), f"Value must be at least {row.minimum}")
         if row.maximum is not None and value > row.maximum:
             raise _invalid(row, text_of(value), f"Value must be no more than {row.maximum}")
-        if row.check is not None:
-            row.check(row.name, int(value))
+    if row.check is not None:
+        row.check(row.name, value)
     return value
 
 

@@ -17,7 +17,7 @@ from coordinatord.config import Settings
 from coordinatord.log.disk import Disk, read_text, replace_json
 from coordinatord.log.errors import LogDamaged, other_version
 from coordinatord.observe.logger import get_logger
-from coordinatord.topics.config_table import ConfigSource, ConfigType, InvalidConfig, TopicConfig
+from coordinatord.topics.config_table import ConfigSource, ConfigType, InvalidConfig, TopicConfig, Value
 from coordinatord.topics.configs import Synonym, broker_synonyms, parse, text_of
 
 log = get_logger("coordinatord.topics")
@@ -35,7 +35,7 @@ ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
 NO_RETENTION = -1
 
 
-def _not_zero(name: str, minutes: int) -> None:
+def _not_zero(name: str, minutes: Value) -> None:
     if minutes == 0:
         raise InvalidConfig(f"Invalid value 0 for configuration {name}: Value must be at least 1, or -1 for never")
 
