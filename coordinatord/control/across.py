@@ -119,7 +119,7 @@ class Across:
 
     def _changed(self, since: int = -1, timeout_ms: int = 0) -> dict[str, Any]:
         if since < 0:
-            return self._versioned(self._nodes.worker, "changed", {})
+            return {"version": self._version(self._together(), self._placed.workers)}
         version, worker = divmod(since, self._placed.workers + 1)
         if worker < self._placed.workers:
             return self._versioned(worker, "changed", {"since": version, "timeout_ms": timeout_ms})

@@ -53,7 +53,7 @@ class ElsewhereLink:
     def call(self, name: str, **arguments: Any) -> dict[str, Any]:
         """See links.Link. Raises OnlyHere for what only coordinatord can do."""
         if name == "changed":
-            time.sleep(min(LOOK_S, arguments["timeout_ms"] / 1000))
+            time.sleep(min(LOOK_S, arguments.get("timeout_ms", 0) / 1000))
             return {"version": 0}
         can = self._can.get(name)
         if can is not None:

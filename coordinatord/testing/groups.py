@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from coordinatord.testing.links import Link
 from coordinatord.testing.views import GroupView, MemberView, Rebalance, TopicPartition
 from coordinatord.testing.waits import Looking, Waited, refuse_plain_with
+
+if TYPE_CHECKING:
+    from coordinatord.testing.kafka import Kafka
 
 TIMEOUT_S = 30.0
 """How long waits wait unless they are told."""
@@ -17,9 +20,10 @@ TIMEOUT_S = 30.0
 class Group:
     """`kafka.group(group_id)`. Members are named by member id, client id or group.instance.id."""
 
-    def __init__(self, link: Link, group_id: str) -> None:
+    def __init__(self, link: Link, group_id: str, kafka: Kafka) -> None:
         self.group_id = group_id
         self._link = link
+        self._kafka = kafka
 
     def __repr__(self) -> str:
         return f"<group {self.group_id}>"
@@ -95,6 +99,52 @@ class Group:
         who = "its members" if member is None else member
         number = "partitions" if partitions is None else f"{partitions} partition{'s' if partitions != 1 else ''}"
         return self.until(holds, timeout, f"{who} with {number}")
+
+    def until_committed(
+        self, offsets: Mapping[TopicPartition, int], timeout: float = TIMEOUT_S
+    ) -> Waited[dict[TopicPartition, int]]:
+        """Wait until the group has committed at least these offsets.
+
+        Args:
+            offsets: the offset that the group reads next, by (topic, partition).
+            timeout: seconds.
+
+        Returns:
+            All committed offsets of the group.
+
+        Raises:
+            NotInTime: with the offsets that are committed.
+        """
+
+        def look() -> tuple[int, dict[TopicPartition, int]]:
+            version = self._link.call("changed", timeout_ms=0)["version"]
+            return version, self._kafka.committed(self.group_id)
+
+        def holds(found: dict[TopicPartition, int]) -> bool:
+            return all(found.get(partition, -1) >= offset for partition, offset in offsets.items())
+
+        what = f"group {self.group_id}: commits of {dict(offsets)}"
+        return Looking(self._link, what, look, holds, timeout).waited()
+
+    def until_caught_up(self, timeout: float = TIMEOUT_S) -> Waited[dict[TopicPartition, int]]:
+        """Wait until the group has committed all records of the partitions that it reads, and reads at least one.
+
+        Args:
+            timeout: seconds.
+
+        Returns:
+            The lag, which is 0, by (topic, partition).
+
+        Raises:
+            NotInTime: with the lag that is left.
+        """
+
+        def look() -> tuple[int, dict[TopicPartition, int]]:
+            version = self._link.call("changed", timeout_ms=0)["version"]
+            return version, self._kafka.lag(self.group_id)
+
+        what = f"group {self.group_id}: no lag"
+        return Looking(self._link, what, look, lambda lag: bool(lag) and not any(lag.values()), timeout).waited()
 
     def _looking(self, what: str, holds: Callable[[GroupView], object], timeout: float) -> Looking[GroupView]:
         def look() -> tuple[int, GroupView]:

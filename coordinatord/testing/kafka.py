@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any, NoReturn, Self, TypeVar, overload
 
 from coordinatord.testing.faults import Fault
-from coordinatord.testing.groups import Group, Transaction
+from coordinatord.testing.groups import TIMEOUT_S, Group, Transaction
 from coordinatord.testing.links import Link
 from coordinatord.testing.problems import KafkaError, OnlyHere
 from coordinatord.testing.servers import Elsewhere, server_for
 from coordinatord.testing.views import Record, TopicPartition
+from coordinatord.testing.waits import Looking, Waited
 from coordinatord.testing.wire import Header, Wire
 from kafka_wire.errors import ErrorCode
 
@@ -106,7 +107,7 @@ class Kafka:
             self._wire.delete_topics(made)
             _DELETED.update((self._server.address, name) for name in made)
         for group_id in self._used_groups:
-            self._empty(Group(self._server.link, group_id))
+            self._empty(Group(self._server.link, group_id, self))
         self._wire.delete_groups(list(self._used_groups))
 
     @staticmethod
@@ -233,6 +234,32 @@ class Kafka:
         values = [each.value for each in self.messages(topic, committed=committed)]
         return values if decode is None else [None if each is None else decode(each) for each in values]
 
+    def until_records(
+        self, topic: str, count: int, *, committed: bool = False, timeout: float = TIMEOUT_S
+    ) -> Waited[list[bytes | None]]:
+        """Wait until a topic has so many records; the topic need not be there yet.
+
+        Args:
+            topic: its name.
+            count: the least number of records.
+            committed: count what a consumer with isolation.level=read_committed gets.
+            timeout: seconds.
+
+        Returns:
+            The values, as `records` does.
+
+        Raises:
+            NotInTime: with the values that are there.
+        """
+
+        def look() -> tuple[int, list[bytes | None]]:
+            version = self._link.call("changed", timeout_ms=0)["version"]
+            is_there = topic in self._wire.topics()
+            return version, self.records(topic, committed=committed) if is_there else []
+
+        what = f"{count} record{'s' if count != 1 else ''} in {topic}"
+        return Looking(self._link, what, look, lambda found: len(found) >= count, timeout).waited()
+
     def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
         """The next offset of each partition."""
         self._used.add(topic)
@@ -243,7 +270,7 @@ class Kafka:
     def group(self, group_id: str) -> Group:
         """A group, whether there is one yet or not."""
         self._used_groups[group_id] = None
-        return Group(self._link, group_id)
+        return Group(self._link, group_id, self)
 
     def committed(self, group_id: str) -> dict[TopicPartition, int]:
         """What a group has committed: the offset that it reads next, by partition."""
