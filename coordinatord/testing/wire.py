@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -68,13 +69,16 @@ class _Retry(Exception):
 
 
 class Wire:
-    """See the module. `find` returns (host, port) of the bootstrap server; a restart may close connections."""
+    """See the module. `find` returns (host, port) of the bootstrap server; a restart may close connections. Threads of
+    a test may use it at the same time: one request is under way at any moment.
+    """
 
     def __init__(self, find: Callable[[], tuple[str, int]], client_id: str = NO_FAULT_FOR) -> None:
         self._find = find
         self._client_id = client_id
         self._sockets: dict[tuple[str, int], socket.socket] = {}
         self._correlation_id = 0
+        self._lock = threading.Lock()
 
     def close(self) -> None:
         """Close all connections."""
@@ -88,7 +92,8 @@ class Wire:
         address = to or self._find()
         for attempt in (1, 2):
             try:
-                return self._ask(address, request, version)
+                with self._lock:
+                    return self._ask(address, request, version)
             except OSError as error:
                 dropped = self._sockets.pop(address, None)
                 if dropped is not None:
