@@ -182,7 +182,7 @@ def gate() -> list[Stage]:
         Step("java", [f"{PYTEST} {WITHOUT_BROKER} -m reference"]),
         Step("spark", [f"{PYTEST} {TRUTH}"]),
     ]
-    return [[own, others], [[Step("smoke", [f"{PYTEST} {PAGE}"])]]]
+    return [[own, others], [[Step("smoke", [f"{PYTEST} tests/smoke", f"{PYTEST} {PAGE}"])]]]
 
 
 def full() -> list[Stage]:

@@ -14,7 +14,7 @@ from kafka import KafkaAdminClient
 
 from tests.clients.families.clients import CLIENTS, CONSUMER_CLIENTS, Client
 from tests.clients.families.program import Program, wait_for_assignment, wait_for_values
-from tests.clients.waiting import wait_until
+from tests.support.waiting import wait_until
 
 FAMILIES = ("kafka-python 3", "aiokafka", "confluent-kafka", "Java client 4", "franz-go")
 SMOKED = [
