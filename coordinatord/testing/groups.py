@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Protocol, Self
 
 from coordinatord.testing.links import Link
 from coordinatord.testing.views import GroupView, MemberView, Rebalance, TopicPartition
 from coordinatord.testing.waits import Looking, Waited, refuse_plain_with
 
-if TYPE_CHECKING:
-    from coordinatord.testing.kafka import Kafka
-
 TIMEOUT_S = 30.0
 """How long waits wait unless they are told."""
+
+
+class Offsets(Protocol):
+    """Committed offsets and lag of groups, by (topic, partition)."""
+
+    def committed(self, group_id: str) -> dict[TopicPartition, int]: ...
+    def lag(self, group_id: str) -> dict[TopicPartition, int]: ...
 
 
 class Group:
     """`kafka.group(group_id)`. Members are named by member id, client id or group.instance.id."""
 
-    def __init__(self, link: Link, group_id: str, kafka: Kafka) -> None:
+    def __init__(self, link: Link, group_id: str, offsets: Offsets) -> None:
         self.group_id = group_id
         self._link = link
-        self._kafka = kafka
+        self._offsets = offsets
 
     def __repr__(self) -> str:
         return f"<group {self.group_id}>"
@@ -118,7 +122,7 @@ class Group:
 
         def look() -> tuple[int, dict[TopicPartition, int]]:
             version = self._link.call("changed", timeout_ms=0)["version"]
-            return version, self._kafka.committed(self.group_id)
+            return version, self._offsets.committed(self.group_id)
 
         def holds(found: dict[TopicPartition, int]) -> bool:
             return all(found.get(partition, -1) >= offset for partition, offset in offsets.items())
@@ -141,7 +145,7 @@ class Group:
 
         def look() -> tuple[int, dict[TopicPartition, int]]:
             version = self._link.call("changed", timeout_ms=0)["version"]
-            return version, self._kafka.lag(self.group_id)
+            return version, self._offsets.lag(self.group_id)
 
         what = f"group {self.group_id}: no lag"
         return Looking(self._link, what, look, lambda lag: bool(lag) and not any(lag.values()), timeout).waited()
