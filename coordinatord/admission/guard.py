@@ -7,14 +7,15 @@ from typing import Any, Final, NamedTuple
 
 from coordinatord.admission.rules import Client, Handler, Rule, TopicNames, host_of
 from coordinatord.admission.table import TABLE
+from coordinatord.bounds.mapping import BoundedMapping, size_of
 from coordinatord.cluster.peers import LISTENER
 from coordinatord.net.connection import Connection
 from coordinatord.net.received import Admitted
 from coordinatord.net.request import RequestContext
 from coordinatord.security.authorizer import Authorizer
 
-MAX_IDENTITIES: Final = 10_000
-"""Then all are made anew. Peers choose their addresses; one takes some 300 bytes."""
+MAX_IDENTITY_BYTES: Final = 8 * 1024 * 1024
+"""Of all identities: some 15,000 with names of usual length. Peers choose their addresses."""
 
 
 class Identity(NamedTuple):
@@ -28,15 +29,16 @@ class Identities:
     """One object for each principal and address, which can be compared by `is`."""
 
     def __init__(self) -> None:
-        self._known: dict[Identity, Identity] = {}
+        self._known = BoundedMapping[Identity, Identity](MAX_IDENTITY_BYTES, lambda key, _: size_of(key))
 
     def of(self, connection: Connection) -> Identity:
         """Who is behind a connection, from now on its `identity`."""
         made = Identity(str(connection.principal), host_of(connection.client_host))
-        if len(self._known) >= MAX_IDENTITIES:
-            self._known.clear()
-        found = connection.identity = self._known.setdefault(made, made)
-        return found
+        found = self._known.touch(made)
+        if found is None:
+            self._known.put(made, made)
+        connection.identity = found or made
+        return found or made
 
 
 def guarded(

@@ -13,6 +13,7 @@ from math import isnan
 from typing import Any, Final
 
 from coordinatord.admission.rates import Rate, TokenBucket
+from coordinatord.bounds.mapping import BoundedMapping, size_of
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 PRODUCED, FETCHED, REQUESTS = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
@@ -23,9 +24,17 @@ QUOTA_RECORD: Final = 14
 Entity = frozenset[tuple[str, str | None]]
 """(entity type, name) pairs; the name None is the default of that type."""
 
-MAX_METERS: Final = 10_000
-"""Meters of one quota, each for a user, a client id or both, which clients choose: the one not used for longest goes.
-Kafka keeps them for an hour. One takes about 2 KiB."""
+MAX_METER_BYTES: Final = 24 * 1024 * 1024
+"""Of all rates, and of all token buckets, each for a user, a client id or both, which clients choose: some ten thousand
+rates with names of usual length. The one not used for longest goes. Kafka keeps them for an hour."""
+
+SAMPLE_BYTES: Final = 180
+METER_BYTES: Final = 300
+"""A rate's, of which it has one more than there are windows; and what else a rate takes, or a token bucket, with the
+tuple of its key."""
+
+Key = tuple[str, str, str]
+"""What is measured, user, client id."""
 
 
 def entity(**names: str | None) -> Entity:
@@ -123,8 +132,9 @@ class Quotas:
         self.window_ms = window_ms
         self._windows = samples, window_ms
         self._mutation_windows = mutation_samples, mutation_window_ms
-        self._rates: dict[tuple[str, str, str], Rate] = {}
-        self._buckets: dict[tuple[str, str, str], TokenBucket] = {}
+        rate_bytes = METER_BYTES + SAMPLE_BYTES * (samples + 1)
+        self._rates = BoundedMapping[Key, Rate](MAX_METER_BYTES, lambda key, _: size_of(key) + rate_bytes)
+        self._buckets = BoundedMapping[Key, TokenBucket](MAX_METER_BYTES, lambda key, _: size_of(key) + METER_BYTES)
 
     def used(self, key: str, user: str, client_id: str, value: float, now_ms: int) -> int:
         """Add to what a client has used. Returns for how long to throttle it, in ms."""
@@ -159,7 +169,11 @@ class Quotas:
         if found is None:
             return 0
         bound, shared = found
-        bucket: TokenBucket = _kept(self._buckets, (MUTATIONS, *shared), lambda: TokenBucket(*self._mutation_windows))
+        key = MUTATIONS, *shared
+        bucket = self._buckets.touch(key)
+        if bucket is None:
+            bucket = TokenBucket(*self._mutation_windows)
+            self._buckets.put(key, bucket)
         if is_strict and (throttle_ms := bucket.throttle_ms(bound, now_ms)):
             return throttle_ms
         bucket.take(count, bound, now_ms)
@@ -179,19 +193,11 @@ class Quotas:
         self._rate(CONNECTIONS, (address, "")).record(-1, now_ms)
 
     def _rate(self, key: str, shared: tuple[str, str]) -> Rate:
-        rate: Rate = _kept(self._rates, (key, *shared), lambda: Rate(*self._windows))
-        return rate
-
-
-def _kept(meters: dict[tuple[str, str, str], Any], key: tuple[str, str, str], make: Callable[[], Any]) -> Any:
-    """A meter, which becomes the last to go."""
-    found = meters.pop(key, None)
-    if found is None:
-        found = make()
-        if len(meters) >= MAX_METERS:
-            del meters[next(iter(meters))]
-    meters[key] = found
-    return found
+        found = self._rates.touch((key, *shared))
+        if found is None:
+            found = Rate(*self._windows)
+            self._rates.put((key, *shared), found)
+        return found
 
 
 def _nothing() -> None:

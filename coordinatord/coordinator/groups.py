@@ -180,7 +180,7 @@ class Coordinator(Actors[GroupActor]):
 
     def tell_limit(self) -> None:
         """Write one log line for each refused group."""
-        log.warning("no room for another group", groups=len(self.actors), limit="max.groups")
+        log.warning("no room for another group", groups=len(self.actors), limit=self.told_limit("max.groups"))
 
     def has_room_for_id(self) -> bool:
         """Whether another member id may be handed out. One log line when that ends."""

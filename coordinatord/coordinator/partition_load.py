@@ -62,7 +62,6 @@ class LoadedGroup(Protocol):
 class Groups(Protocol):
     """What a load needs of the group coordinator. `names` and `topic_ids` keep one copy of what many offsets share."""
 
-    actors: dict[str, Any]
     pending: dict[tuple[int, int], set[str]]
     names: dict[str, str]
     topic_ids: dict[bytes, bytes]
@@ -70,6 +69,7 @@ class Groups(Protocol):
     now_ms: Callable[[], int]
 
     def new_actor(self, id_: str, partition: int) -> LoadedGroup: ...
+    def keep(self, actor: Any) -> None: ...
     def count_unread(self, kind: str) -> bool: ...
     def tell_of_deletion(self, actor: Any, event: TopicDeleted) -> None: ...
 
@@ -282,9 +282,9 @@ class PartitionLoad:
         coordinator = self.coordinator
         now_ms = coordinator.now_ms()
         left_out = 0
-        for number, (group_id, actor) in enumerate(self.actors.items(), 1):
+        for number, actor in enumerate(self.actors.values(), 1):
             if actor.group.exists:
-                coordinator.actors[group_id] = actor
+                coordinator.keep(actor)
                 result = restore(actor.group, now_ms)
                 left_out += sum(isinstance(change, Dropped) for change in result.changes)
                 actor.apply(result, now_ms)

@@ -26,6 +26,10 @@ TEMPORARY_SUFFIX = ".tmp"
 _MAX_NAME = 255
 """The longest file name in bytes."""
 
+MAX_TOPIC_CHARACTERS = 249
+"""Kafka's Topic.MAX_NAME_LENGTH: a directory name has at most 255 bytes, and includes the partition number."""
+
+_topic = re.compile(rf"[a-zA-Z0-9._-]{{1,{MAX_TOPIC_CHARACTERS}}}\Z").match
 _PARTITION = re.compile(r"([A-Za-z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
 _DELETED = re.compile(rf".+\.([0-9a-f]{{32}})(?:\.[0-9]+)?{DELETE_SUFFIX}", re.DOTALL)
 _SEGMENT = re.compile(r"([0-9]{20})\.(?:log|index|timeindex|txnindex)")
@@ -35,6 +39,13 @@ _OF_A_PARTITION = re.compile(r"[0-9]{20}\.(?:log|index|timeindex|txnindex|snapsh
 _SMALL = (checkpoint.PARTITION_METADATA, epochs.FILE)
 
 assert all(suffix in _ASIDE.pattern for suffix in (each[1:] for each in (CLEANED_SUFFIX, SWAP_SUFFIX, DELETED_SUFFIX)))
+
+
+def is_topic_name(name: str) -> bool:
+    """Whether a topic can have this name (Kafka's Topic.isValid). Peers' names that no topic can have are answered, and
+    kept nowhere.
+    """
+    return _topic(name) is not None and name not in (".", "..")
 
 
 def partition_of(name: str) -> tuple[str, int] | None:

@@ -21,8 +21,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
+from coordinatord.bounds.mapping import text_bytes
 from coordinatord.log.loader import ReplayedBatch
 from coordinatord.net.request import RequestContext
 from coordinatord.runtime.log import Log, Producer
@@ -32,6 +33,10 @@ from coordinatord.runtime.runtime import Runtime
 from coordinatord.runtime.versions import for_version
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import Records
+
+MAX_ID_BYTES: Final = 64 * 1024 * 1024
+"""Of all ids: five times what a hundred thousand of usual length take. Clients choose them, of up to 8,000 characters.
+"""
 
 C = TypeVar("C", bound="Actors[Any]")
 
@@ -142,8 +147,8 @@ class Actors(Generic[A]):
         limit: int,
         step: Callable[[Any, Any, int], Any],
     ) -> None:
-        """At most `limit` actors exist. `step(state, event, now_ms)` decides; the `reply` in its result answers the
-        event's own request.
+        """At most `limit` actors exist, with ids of `MAX_ID_BYTES` in all. `step(state, event, now_ms)` decides; the
+        `reply` in its result answers the event's own request.
         """
         self.step = step
         self.log = log
@@ -155,6 +160,8 @@ class Actors(Generic[A]):
         self.now_ms = runtime.now_ms
         self.metrics = runtime.metrics
         self.actors: dict[str, A] = {}
+        #: what the ids of the actors take
+        self.id_bytes = 0
         self.draining = False
         # Until this epoch is durable, a missing actor may have been deleted, and a crash may bring it back.
         self.forgotten_epoch = 0
@@ -172,6 +179,10 @@ class Actors(Generic[A]):
     def is_allowed(self, id_: str) -> ErrorCode:
         """NONE, or why no actor may have this id."""
         return ErrorCode.NONE
+
+    def told_limit(self, setting: str) -> str:
+        """What a log line calls the limit that is reached: the setting, unless it is the bytes of the ids."""
+        return setting if len(self.actors) >= self.limit else f"{MAX_ID_BYTES} bytes of ids"
 
     def tell_limit(self) -> None:
         """Write a log line: the limit of actors is reached."""
@@ -202,10 +213,11 @@ class Actors(Generic[A]):
             error = self.is_allowed(id_)
         if error is not ErrorCode.NONE:
             return error
-        if len(self.actors) >= self.limit:
+        if len(self.actors) >= self.limit or self.id_bytes > MAX_ID_BYTES:
             self.tell_limit()
             return ErrorCode.POLICY_VIOLATION
-        actor = self.actors[id_] = self.new_actor(id_, self.partitions.of(id_))
+        actor = self.new_actor(id_, self.partitions.of(id_))
+        self.keep(actor)
         return actor
 
     def find(self, id_: str) -> A | ErrorCode | None:
@@ -240,11 +252,17 @@ class Actors(Generic[A]):
         """Whether some partitions are not loaded yet."""
         return self.partitions.is_loading
 
+    def keep(self, actor: A) -> None:
+        """Serve an actor from now on."""
+        self.actors[actor.id] = actor
+        self.id_bytes += text_bytes(actor.id)
+
     def forget(self, actor: A) -> None:
         """Remove an actor that was deleted, or that never came into existence."""
         self.forgotten_epoch = max(self.forgotten_epoch, actor.epoch)
         if self.actors.get(actor.id) is actor:
             del self.actors[actor.id]
+            self.id_bytes -= text_bytes(actor.id)
 
     # Loading and unloading
 

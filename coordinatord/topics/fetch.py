@@ -34,6 +34,7 @@ from coordinatord.topics.fetch_sessions import (
     FetchSessions,
     PartitionKey,
     asked_in,
+    can_exist,
     forgotten_in,
 )
 from coordinatord.topics.partition import UNREADABLE, Partition
@@ -445,9 +446,12 @@ class _Fetch:
             return NO_SESSION
         partitions = {}
         for key, data in read.items():
-            fetched = self.partitions[key]
-            fetched.told(data)
-            partitions[key] = fetched
+            if not data.error_code or can_exist(key[0]):
+                fetched = self.partitions[key]
+                fetched.told(data)
+                partitions[key] = fetched
+        if read and not partitions:
+            return NO_SESSION
         fetching = self.fetching
         session = fetching.sessions.create(
             partitions, uses_topic_ids=self.context.api_version >= 13, now_ms=fetching.now_ms()

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from coordinatord.log.names import is_topic_name
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, PartitionData
 from kafka_wire.errors import ErrorCode
 
@@ -32,14 +33,26 @@ MAX_SESSION_PARTITIONS = 10_000
 limit.
 """
 
-MAX_PARTITIONS = 200_000
-"""Partitions of all sessions together, at some 290 bytes each: 55 MiB. More get no session. Kafka has no limit, and one
-client could make us keep a thousand sessions of ten thousand partitions, which need not even exist."""
+MAX_SESSION_BYTES = 64 * 1024 * 1024
+"""Of all sessions together: some 200,000 partitions. More get no session. Kafka has no limit, and one client could make
+us keep a thousand sessions of ten thousand partitions, which need not even exist."""
+
+PARTITION_BYTES = 290
+"""What a partition of a session takes, besides its topic's name."""
 
 TopicKey = str | bytes
 """A topic's name before v13, its id since."""
 
 PartitionKey = tuple[TopicKey, int]
+
+
+def can_exist(topic: TopicKey) -> bool:
+    """Whether there can be such a topic. What cannot exist is answered, and is in no session."""
+    return isinstance(topic, bytes) or is_topic_name(topic)
+
+
+def _bytes_of(key: PartitionKey) -> int:
+    return PARTITION_BYTES + len(key[0])
 
 
 @dataclass(slots=True, repr=False, eq=False)
@@ -75,15 +88,16 @@ def next_epoch(epoch: int) -> int:
 class FetchSession:
     """One session. `epoch` is the expected epoch of its next request."""
 
-    __slots__ = ("counted", "created_ms", "epoch", "partitions", "session_id", "used_ms", "uses_topic_ids")
+    __slots__ = ("bytes", "counted", "created_ms", "epoch", "partitions", "session_id", "used_ms", "uses_topic_ids")
 
     def __init__(
         self, session_id: int, partitions: dict[PartitionKey, Fetched], *, uses_topic_ids: bool, now_ms: int
     ) -> None:
         self.session_id = session_id
         self.partitions = partitions
-        #: how many partitions its sessions have counted for it
-        self.counted = len(partitions)
+        self.bytes = sum(map(_bytes_of, partitions))
+        #: how many of them its sessions have counted
+        self.counted = self.bytes
         self.uses_topic_ids = uses_topic_ids
         self.created_ms = now_ms
         self.used_ms = now_ms
@@ -96,15 +110,23 @@ class FetchSession:
             known = partitions.get(key)
             if known is None:
                 partitions[key] = fetched
+                self.bytes += _bytes_of(key)
             else:
                 known.request = fetched.request
         for key in forgotten:
-            partitions.pop(key, None)
+            if partitions.pop(key, None) is not None:
+                self.bytes -= _bytes_of(key)
 
     def told(self, news: dict[PartitionKey, PartitionData]) -> None:
-        """The client is told this. A partition with records moves to the end: the others come first the next time."""
+        """The client is told this. A partition with records moves to the end: the others come first the next time.
+        A partition that cannot exist leaves the session: its error is answered once.
+        """
         partitions = self.partitions
         for key, data in news.items():
+            if data.error_code and not can_exist(key[0]):
+                del partitions[key]
+                self.bytes -= _bytes_of(key)
+                continue
             fetched = partitions[key]
             fetched.told(data)
             if data.records:
@@ -120,8 +142,8 @@ class FetchSessions:
         self._new_id = new_id
         # Ordered by last use, the longest idle first.
         self._by_id: dict[int, FetchSession] = {}
-        #: partitions of all sessions together
-        self.partition_count = 0
+        #: of all sessions together
+        self.bytes = 0
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -130,13 +152,13 @@ class FetchSessions:
         """The client has closed the session."""
         session = self._by_id.pop(session_id, None)
         if session is not None:
-            self.partition_count -= session.counted
+            self.bytes -= session.counted
 
     def grown(self, session: FetchSession) -> bool:
         """Count the partitions of a session that a request has changed. Returns whether it may be kept."""
-        self.partition_count += len(session.partitions) - session.counted
-        session.counted = len(session.partitions)
-        return session.counted <= MAX_SESSION_PARTITIONS and self.partition_count <= MAX_PARTITIONS
+        self.bytes += session.bytes - session.counted
+        session.counted = session.bytes
+        return len(session.partitions) <= MAX_SESSION_PARTITIONS and self.bytes <= MAX_SESSION_BYTES
 
     def find(self, session_id: int, epoch: int, *, uses_topic_ids: bool) -> FetchSession | ErrorCode:
         """The session of an incremental request, or the error that ends it."""
@@ -162,15 +184,14 @@ class FetchSessions:
         size = len(partitions)
         if size > MAX_SESSION_PARTITIONS:
             return None
-        while len(self._by_id) >= self._slots or self.partition_count + size > MAX_PARTITIONS:
+        session = FetchSession(NO_SESSION, partitions, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+        while len(self._by_id) >= self._slots or self.bytes + session.bytes > MAX_SESSION_BYTES:
             if not self._evict(size, now_ms):
                 return None
-        session_id = self._new_id()
-        while session_id == NO_SESSION or session_id in self._by_id:
-            session_id = self._new_id()
-        session = FetchSession(session_id, partitions, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
-        self._by_id[session_id] = session
-        self.partition_count += size
+        while session.session_id == NO_SESSION or session.session_id in self._by_id:
+            session.session_id = self._new_id()
+        self._by_id[session.session_id] = session
+        self.bytes += session.bytes
         return session
 
     def _evict(self, size: int, now_ms: int) -> bool:

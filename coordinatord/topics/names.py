@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-from coordinatord.log.names import METADATA_TOPIC
+from coordinatord.log.names import MAX_TOPIC_CHARACTERS, METADATA_TOPIC, is_topic_name
 from kafka_wire.records.rebalance_ledger import LEDGER_TOPIC as LEDGER_TOPIC
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -24,23 +22,18 @@ RESERVED = INTERNAL | {CLUSTER_METADATA_TOPIC}
 """Topics that clients cannot create, extend or delete here. Kafka's controller protects only the last one; here the
 coordinator itself owns their partitions, and replacing them would lose every group."""
 
-MAX_NAME_CHARACTERS = 249
-"""A directory name has at most 255 bytes, and includes the partition number."""
-
-_legal = re.compile(r"[a-zA-Z0-9._-]+\Z").match
-
 
 def why_invalid(name: str) -> str | None:
     """Why this topic name is not valid, as a sentence; None when it is valid."""
+    if is_topic_name(name):
+        return None
     if not name:
         reason = "the empty string is not allowed"
     elif name in (".", ".."):
         reason = f"'{name}' is not allowed"
-    elif len(name) > MAX_NAME_CHARACTERS:
+    elif len(name) > MAX_TOPIC_CHARACTERS:
         shown = name if len(name) < 1000 else f"{name[:1000]}…"
-        reason = f"the length of '{shown}' is longer than the max allowed length {MAX_NAME_CHARACTERS}"
-    elif _legal(name):
-        return None
+        reason = f"the length of '{shown}' is longer than the max allowed length {MAX_TOPIC_CHARACTERS}"
     else:
         reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     return f"Topic name is invalid: {reason}"

@@ -219,7 +219,9 @@ class Transactions(Actors[TransactionActor]):
 
     def tell_limit(self) -> None:
         """Write one log line for each refused id."""
-        log.warning("no room for another transactional id", ids=len(self.actors), limit="max.transactional.ids")
+        log.warning(
+            "no room for another transactional id", ids=len(self.actors), limit=self.told_limit("max.transactional.ids")
+        )
 
     def unloading(self) -> events.Unload:
         """A waiting EndTxn is answered; the next coordinator of the id writes the markers."""
@@ -234,9 +236,9 @@ class Transactions(Actors[TransactionActor]):
                     if key is not None:
                         self._replay_one(partition, key, value, loaded)
             yield len(batch.records)
-        for id_, actor in loaded.items():
+        for actor in loaded.values():
             if actor.transaction.exists:
-                self.actors[id_] = actor
+                self.keep(actor)
                 actor.go_on()
 
     def _replay_one(

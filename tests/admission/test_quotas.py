@@ -4,6 +4,7 @@ time: Kafka's figures to the millisecond.
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -13,7 +14,20 @@ from typing import Any
 import pytest
 
 from coordinatord.admission import quota_apis
-from coordinatord.admission.quotas import CONNECTIONS, FETCHED, PRODUCED, ClientQuotas, Quotas, entity, record_of
+from coordinatord.admission.quotas import (
+    CONNECTIONS,
+    FETCHED,
+    MAX_METER_BYTES,
+    METER_BYTES,
+    MUTATIONS,
+    PRODUCED,
+    SAMPLE_BYTES,
+    ClientQuotas,
+    Quotas,
+    entity,
+    record_of,
+)
+from coordinatord.admission.rates import Rate
 from coordinatord.conform.raw_client import RawClient
 from coordinatord.daemon.daemon import Daemon
 from coordinatord.net.answers import THROTTLED
@@ -93,7 +107,36 @@ def test_meters_are_bounded() -> None:
         quotas.used(PRODUCED, "u", f"client-{number}", 1, 0)
         if number % 1000 == 0:
             assert quotas.used(PRODUCED, "u", "kept", 0, 0) > 0, "one that is used stays"
-    assert len(quotas._rates) == 10_000
+    assert 8_000 < len(quotas._rates) < 12_000
+    assert quotas._rates.bytes <= MAX_METER_BYTES
+
+
+def test_meters_of_long_names_take_no_more_memory() -> None:
+    """A client id may have 32,767 bytes, which take four times as many if one of its characters is an emoji."""
+    image = ClientQuotas()
+    for key in (PRODUCED, MUTATIONS):
+        image.replay(record_of(entity(client_id=None), key, 1000.0))
+    quotas = Quotas(image, samples=11, window_ms=1000, mutation_samples=11, mutation_window_ms=1000)
+    tracemalloc.start()
+    for number in range(600):
+        name = f"{number}-\U0001f600" + "x" * 32_000
+        quotas.used(PRODUCED, "u", name, 1, 0)
+        quotas.mutate("u", name, 1, 0, is_strict=True)
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert len(quotas._rates) < 200
+    assert held <= 2 * MAX_METER_BYTES
+
+
+def test_a_rate_takes_what_is_counted_for_it() -> None:
+    tracemalloc.start()
+    rates = [Rate(11, 1000) for _ in range(100)]
+    for rate in rates:
+        for now_ms in range(0, 40_000, 1000):
+            rate.record(1.5, now_ms)
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert held / len(rates) <= METER_BYTES + 12 * SAMPLE_BYTES
 
 
 # Through the protocol

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from coordinatord.bounds.mapping import text_bytes
 from coordinatord.log.loader import ReplayedBatch
 from coordinatord.observe.metrics import Metrics
-from coordinatord.runtime.actors import Actor, Actors, later, respond_after
+from coordinatord.runtime.actors import MAX_ID_BYTES, Actor, Actors, later, respond_after
 from coordinatord.runtime.partitions import ACTIVE, FAILED, LOADING, Partitions
 from coordinatord.runtime.runtime import Runtime
 from kafka_wire.errors import ErrorCode
@@ -283,6 +284,25 @@ def test_why_there_is_nobody() -> None:
         assert counters.actor_for("c") is counters.find("c") is counters.availability(partition) is error
     nothing = served(count=0)
     assert nothing.actor_for("a") is nothing.find("a") is ErrorCode.NOT_COORDINATOR, "its topic is not made yet"
+
+
+def test_ids_are_bounded_in_bytes() -> None:
+    counters = served()
+    for name in ("a", "\U0001f600" * 100):
+        actor(counters, name).tell(Add(1))
+    assert counters.id_bytes == text_bytes("a") + text_bytes("\U0001f600" * 100)
+    assert counters.told_limit("max.counters") != "max.counters"
+    counters.id_bytes += MAX_ID_BYTES
+    assert counters.actor_for("b") is ErrorCode.POLICY_VIOLATION
+    assert counters.told == 1
+    assert isinstance(counters.actor_for("a"), CounterActor), "it is there"
+    counters.id_bytes -= MAX_ID_BYTES
+    actor(counters, "b").tell(End())
+    for one in list(counters.actors.values()):
+        one.tell(End())
+        counters.forget(one)
+        counters.forget(one)
+    assert (counters.id_bytes, counters.actors) == (0, {})
 
 
 def test_who_drains_answers_what_is_parked_and_serves_nobody() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 from collections.abc import Sequence
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinatord.security.authorizer import (
+    MAX_DECIDED_BYTES,
     Acl,
     AclFilter,
     Authorizer,
@@ -144,6 +146,50 @@ def test_super_users_may_do_what_is_denied_to_all() -> None:
     assert authorizer.allows_some("User:root", "10.0.0.1", Op.WRITE, R.TOPIC)
     assert not authorizer.allows("User:alice", "10.0.0.1", Op.DELETE, R.TOPIC, "a")
     assert not authorizer.allows("Group:root", "10.0.0.1", Op.DELETE, R.TOPIC, "a")
+
+
+def test_what_is_remembered_is_bounded_in_bytes() -> None:
+    """Of a client without rights that asks for groups with the longest names there are."""
+    authorizer = made([])
+    tracemalloc.start()
+    for number in range(1_000):
+        name = f"{number}-\U0001f600" + "x" * 32_000
+        assert not authorizer.allows("User:eve", "10.0.0.1", Op.DESCRIBE, R.GROUP, name)
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert authorizer.remembered_bytes <= MAX_DECIDED_BYTES
+    assert held <= 1.2 * MAX_DECIDED_BYTES
+
+
+@pytest.mark.parametrize("name", ["x" * 250, "white space", "", "..", "caf\u00e9", "\U0001f600" + "x" * 32_000])
+def test_topics_that_cannot_exist_are_not_remembered(name: str) -> None:
+    authorizer = made([Acl(R.TOPIC, "x", PatternType.PREFIXED, "User:bob", "*", Op.READ, Permission.ALLOW)])
+    for _ in range(2):
+        assert authorizer.allows("User:bob", "10.0.0.1", Op.READ, R.TOPIC, name) == name.startswith("x")
+    assert authorizer.remembered_bytes == 0
+    assert authorizer.allows("User:bob", "10.0.0.1", Op.READ, R.TOPIC, "x" * 249)
+    assert authorizer.remembered_bytes > 0
+
+
+def test_whether_some_topic_is_allowed_is_decided_once_and_again_after_a_change() -> None:
+    """It takes a look at each ACL."""
+    some = [Acl(R.TOPIC, f"t{n}", PatternType.LITERAL, "User:bob", "*", Op.READ, Permission.ALLOW) for n in range(50)]
+    authorizer = made(some)
+    who = "User:eve", "10.0.0.1", Op.WRITE, R.TOPIC
+    assert not authorizer.allows_some(*who)
+    looked = []
+
+    def look(*asked: object) -> bool:
+        looked.append(asked)
+        return False
+
+    decide, authorizer._decide_some = authorizer._decide_some, look  # type: ignore[method-assign]
+    assert not authorizer.allows_some(*who)
+    assert looked == []
+    authorizer._decide_some = decide  # type: ignore[method-assign]
+    added = Acl(R.TOPIC, "new", PatternType.LITERAL, "User:eve", "*", Op.WRITE, Permission.ALLOW)
+    authorizer.replay(record_of(b"n" * 16, added))
+    assert authorizer.allows_some(*who)
 
 
 def test_what_is_denied_implies_nothing() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coordinatord.admission.guard import MAX_IDENTITIES, Identities
+from coordinatord.admission.guard import MAX_IDENTITY_BYTES, Identities
 from coordinatord.admission.repeating import repeating
 from coordinatord.security.authorizer import ANYBODY, WILDCARD, Acl, Operation, PatternType, Permission, ResourceType
 from kafka_wire.api.heartbeat import HeartbeatRequest
@@ -255,7 +255,8 @@ def test_identities_are_bounded() -> None:
     identities, connection = Identities(), World().wire().connection
     first = identities.of(connection)
     assert identities.of(connection) is first
-    for number in range(MAX_IDENTITIES + 10):
+    for number in range(25_000):
         connection.client_host = f"/2001:db8::{number:x}"
         identities.of(connection)
-    assert len(identities._known) <= MAX_IDENTITIES
+    assert 10_000 < len(identities._known) < 25_000
+    assert identities._known.bytes <= MAX_IDENTITY_BYTES

@@ -9,15 +9,16 @@ import pytest
 
 from coordinatord.config import Settings
 from coordinatord.log import LogDamaged
+from coordinatord.log.names import MAX_TOPIC_CHARACTERS
 from coordinatord.log.simulated_disk import CrashKind, SimulatedCrash
 from coordinatord.topics.catalogue import internal_configs
-from coordinatord.topics.names import MAX_NAME_CHARACTERS, why_invalid
+from coordinatord.topics.names import why_invalid
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.delete_topics import DeleteTopicsRequest
 from tests.topics.world import PATH, World, batch, produce
 
 
-@pytest.mark.parametrize("name", ["a", "orders.v1", "with_underscore", "UPPER-lower-9", "x" * MAX_NAME_CHARACTERS])
+@pytest.mark.parametrize("name", ["a", "orders.v1", "with_underscore", "UPPER-lower-9", "x" * MAX_TOPIC_CHARACTERS])
 def test_names_that_can_be(name: str) -> None:
     assert why_invalid(name) is None
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import tracemalloc
 
 import pytest
 
@@ -142,20 +144,67 @@ def test_a_session_that_grows_too_large_ends(world: World, monkeypatch: pytest.M
 
 def test_partitions_of_all_sessions_together_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of sessions that grow; what ends gives its room back. Nobody is refused the fetch itself."""
-    monkeypatch.setattr(fetch_sessions, "MAX_PARTITIONS", 4)
+    each = fetch_sessions.PARTITION_BYTES + 16
+    monkeypatch.setattr(fetch_sessions, "MAX_SESSION_BYTES", 4 * each)
     first = request(world, 0, 0, at(0), at(1)).session_id
     second = request(world, 0, 0, at(0)).session_id
     assert first
     assert second
     refused = request(world, 0, 0, at(0), at(1))
     assert (refused.error_code, refused.session_id) == (0, 0)
-    assert world.topics.fetching.sessions.partition_count == 3
+    assert world.topics.fetching.sessions.bytes == 3 * each
     assert request(world, second, 1, at(1)).error_code == 0
     assert request(world, second, 2, at(2)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert world.topics.fetching.sessions.partition_count == 2, "the session that grew too large is gone"
+    assert world.topics.fetching.sessions.bytes == 2 * each, "the session that grew too large is gone"
     request(world, first, -1)
-    assert world.topics.fetching.sessions.partition_count == 0
+    assert world.topics.fetching.sessions.bytes == 0
     assert request(world, 0, 0, at(0), at(1), at(2)).session_id
+
+
+IMPOSSIBLE = ["x" * 250, "white space", "", ".", "caf\u00e9", "\U0001f600" + "x" * 32_000]
+
+
+def by_name(world: World, session_id: int, epoch: int, *names: str, forget: str = "") -> FetchResponse:
+    asked = FetchRequest(
+        session_id=session_id,
+        session_epoch=epoch,
+        topics=[FetchTopic(name, partitions=[at(0)]) for name in names],
+        forgotten_topics_data=[ForgottenTopic(forget, partitions=[0])] if forget else [],
+    )
+    response: FetchResponse = world.call(1, 12, asked)
+    return response
+
+
+def told(response: FetchResponse) -> dict[str, int]:
+    return {topic.topic: each.error_code for topic in response.responses for each in topic.partitions}
+
+
+def test_topics_that_cannot_exist_are_answered_and_not_kept(world: World) -> None:
+    unknown = dict.fromkeys(IMPOSSIBLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    opened = by_name(world, 0, 0, "orders", *IMPOSSIBLE)
+    assert told(opened) == {"orders": 0, **unknown}
+    sessions = world.topics.fetching.sessions
+    assert sessions.bytes == fetch_sessions.PARTITION_BYTES + len("orders")
+    assert told(by_name(world, opened.session_id, 1, *IMPOSSIBLE)) == unknown
+    assert told(by_name(world, opened.session_id, 2)) == {}
+    assert sessions.bytes == fetch_sessions.PARTITION_BYTES + len("orders")
+    assert told(by_name(world, opened.session_id, 3, "may-come")) == {"may-come": 3}
+    assert told(by_name(world, opened.session_id, 4)) == {"may-come": 3}, "until it is there, or forgotten"
+    assert told(by_name(world, opened.session_id, 5, forget="may-come")) == {}
+    assert told(by_name(world, 0, 0, *IMPOSSIBLE)) == unknown
+    assert len(sessions) == 1, "no session of nothing"
+
+
+def test_a_partition_takes_what_is_counted_for_it(world: World) -> None:
+    count = 2_000
+    names = [f"{number:0249}" for number in range(count)]
+    tracemalloc.start()
+    session_id = by_name(world, 0, 0, *names).session_id
+    gc.collect()
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert session_id
+    assert held <= 1.2 * world.topics.fetching.sessions.bytes
 
 
 # Which sessions are kept

@@ -31,6 +31,7 @@ class Peer:
     """The connection that a request came by."""
 
     listener = "PLAINTEXT"
+    room = 1 << 30
 
     def __init__(self) -> None:
         self.refusals: list[str] = []

@@ -6,7 +6,7 @@ import pytest
 
 from coordinatord.group.consumer.assignors import assign
 from coordinatord.group.consumer.assignors.spec import GroupSpec, JavaSet, MemberSpec, PartitionAssignorError
-from coordinatord.group.consumer.assignors.tables import STRINGS, collected
+from coordinatord.group.consumer.assignors.tables import STRINGS, _hash, collected
 from tests.group.consumer.groups import T1, T2, T3, Topics, group, member, shown, topic_id
 from tests.group.consumer.test_assignors import loads, sliced
 
@@ -73,6 +73,14 @@ def test_others_may_run_many_times_while_a_large_group_is_assigned(name: str, ho
     result, slices = sliced(name, GroupSpec(first_hundred, homogeneous), topics)
     assert set(loads(result).values()) == {100}
     assert slices >= 2
+
+
+def test_hashes_of_long_ids_are_not_kept() -> None:
+    """Clients choose the ids of members, and what is kept has a limit of their number."""
+    before = _hash.cache_info().currsize
+    long = [f"{number}-{'x' * 300}" for number in range(100)]
+    assert sorted(collected(STRINGS, long)) == sorted(long)
+    assert _hash.cache_info().currsize == before
 
 
 def test_a_member_that_is_gone_leaves_its_table_larger() -> None:

@@ -36,6 +36,9 @@ SMALLEST_TIMELINE = 2
 _IDS_KEPT = 16_384
 """Hashes of member ids and topics: computing one takes microseconds, and each assignment needs all of them."""
 
+_ID_CHARACTERS = 255
+"""Hashes of longer ids, which clients may choose, are computed each time: those kept take 20 MB at most."""
+
 _UUID_WORDS = struct.Struct(">IIII")
 _UUID_LONGS = struct.Struct(">qq")
 
@@ -73,7 +76,7 @@ _hash = lru_cache(_IDS_KEPT)(string_hash)
 
 
 def _spread_string(text: str) -> int:
-    return _spread(_hash(text) & 0xFFFFFFFF)
+    return _spread((_hash(text) if len(text) <= _ID_CHARACTERS else string_hash(text)) & 0xFFFFFFFF)
 
 
 def _same(value: int) -> int:
