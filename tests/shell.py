@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from coordinatord.admission.refusing import refusal
 from coordinatord.net.api_versions import ApiVersions
 from coordinatord.net.connection import Connection
 from coordinatord.net.connections import Connections
@@ -85,8 +86,9 @@ class Transport:
     def __init__(self) -> None:
         self.written = bytearray()
         self.writes = 0
-        self.closed = False
+        self.closed = self.aborted = False
         self.reading = True
+        self.unread_bytes = 0
 
     def get_extra_info(self, name: str) -> Any:
         return ("127.0.0.1", 51234) if name == "peername" else None
@@ -95,7 +97,7 @@ class Transport:
         self.high = high
 
     def get_write_buffer_size(self) -> int:
-        return 0
+        return self.unread_bytes
 
     def write(self, data: bytes | bytearray) -> None:
         assert not self.closed
@@ -107,6 +109,9 @@ class Transport:
 
     def close(self) -> None:
         self.closed = True
+
+    def abort(self) -> None:
+        self.closed = self.aborted = True
 
     def pause_reading(self) -> None:
         assert self.reading
@@ -184,8 +189,9 @@ def make_door(
     max_connections: int = 10,
     now_ms: Callable[[], int] = lambda: 1_000_000,
     shortcuts: Mapping[int, ShortcutMaker] | None = None,
+    clock: Callable[[], float] = lambda: 0.0,
 ) -> Door:
-    """A door whose loop and log the test controls."""
+    """A door whose loop, log and clock the test controls."""
     metrics = Metrics()
     api_versions = ApiVersions(handlers, {})
     return Door(
@@ -198,6 +204,8 @@ def make_door(
         turns.call_soon,
         (gate or Gate()).hold,
         Slicer(turns.call_soon),
+        clock=clock,
+        refusal=refusal,
     )
 
 

@@ -10,7 +10,7 @@ from coordinatord.net.answers import MAX_HELD, MAX_LOGGED_BYTES
 from coordinatord.net.connection import MAX_WAITING_BYTES, TURN_REQUESTS
 from coordinatord.net.request import RequestContext
 from kafka_wire.api.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
-from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_wire.api.join_group import JoinGroupResponse
 from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kafka_wire.errors import ErrorCode
@@ -188,6 +188,34 @@ def test_a_client_that_sends_much_at_a_time_lets_others_in_between() -> None:
     assert greedy.transport.reading
 
 
+def test_a_turn_ends_by_the_clock() -> None:
+    """Requests of some bytes that take a millisecond each: four in a turn. Requests that take less go on."""
+    now_s = [0.0]
+    took_s = 0.001
+    scene = Scene(clock=lambda: now_s[0])
+    others: list[int] = []
+    greedy, other = scene.wire(), scene.wire()
+
+    def heartbeat(context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+        now_s[0] += took_s
+        if context.connection is other.connection:
+            others.append(len(scene.seen))
+        return scene.heartbeat(context, request)
+
+    scene.door.router.replace({12: heartbeat}, {})  # type: ignore[attr-defined]  # the router itself
+    greedy.connection.data_received(b"".join(greedy.frame(HEARTBEAT, 4) for _ in range(20)))
+    assert len(scene.seen) == 4
+    other.connection.data_received(other.frame(HEARTBEAT, 4))
+    assert others == [4]
+    scene.turns.run()
+    assert [correlation_id for correlation_id, _ in greedy.answers] == list(range(1, 21))
+    assert scene.door.metrics.longest_turn.read() == pytest.approx(0.004)
+    took_s = 0.00001
+    scene.seen.clear()
+    greedy.connection.data_received(b"".join(greedy.frame(HEARTBEAT, 4) for _ in range(TURN_REQUESTS)))
+    assert len(scene.seen) == TURN_REQUESTS
+
+
 def test_a_join_among_many_requests_keeps_their_order() -> None:
     scene = Scene()
     wire = scene.wire()
@@ -216,6 +244,46 @@ def test_no_more_is_begun_than_may_wait_for_the_log() -> None:
     scene.gate.flush(scene.epoch)
     scene.turns.run()
     assert len(scene.seen) == len(wire.answers) == (MAX_HELD // TURN_REQUESTS + 3) * TURN_REQUESTS
+
+
+def test_of_all_answers_that_nobody_reads_the_largest_is_given_up() -> None:
+    """What was written to the transport goes, too: closing alone would wait until the peer reads it."""
+    scene = Scene()
+    scene.door.unread.most_bytes = 1000
+    greedy, modest, quick = (scene.wire() for _ in range(3))
+    for wire, size in ((greedy, 700), (modest, 200), (quick, 300)):
+        wire.transport.unread_bytes = size
+        wire.connection.pause_writing()
+    assert (greedy.transport.aborted, modest.transport.closed, quick.transport.closed) == (True, False, False)
+    assert scene.door.unread.bytes == 500
+    assert modest.connection.line.room == 0
+    assert dict(scene.door.metrics.rejected) == {"unread": 1}
+    quick.connection.resume_writing()
+    assert scene.door.unread.bytes == 200
+    assert modest.connection.line.room == 300
+    modest.connection.close()
+    assert scene.door.unread.bytes == 200, "the transport still has it"
+    modest.connection.connection_lost(None)
+    greedy.connection.connection_lost(None)
+    assert (scene.door.unread.bytes, len(scene.door.unread)) == (0, 0)
+
+
+def test_of_all_incomplete_requests_the_largest_is_given_up() -> None:
+    scene = Scene(max_frame_bytes=1_000_000)
+    scene.door.incomplete.most_bytes = 500_000
+    head = (900_000).to_bytes(4, "big") + b"\x00\x00\x00\x08"
+    greedy, modest, small = (scene.wire() for _ in range(3))
+    modest.connection.data_received(head + bytes(100_000))
+    small.connection.data_received(head + bytes(10_000))
+    for _ in range(3):
+        greedy.connection.data_received(head[:0] + bytes(100_000) if greedy.connection._splitter.held_bytes else head)
+    assert scene.door.incomplete.bytes == 100_008 + 200_008, "small ones are not counted"
+    greedy.connection.data_received(bytes(300_000))
+    assert (greedy.transport.closed, modest.transport.closed, small.transport.closed) == (True, False, False)
+    assert greedy.connection._splitter.held_bytes == 0
+    assert dict(scene.door.metrics.rejected) == {"incomplete": 1}
+    modest.connection.data_received(bytes(800_000 - 4))
+    assert scene.door.incomplete.bytes == 0, "it is complete"
 
 
 def test_nothing_is_done_for_a_peer_that_does_not_read() -> None:

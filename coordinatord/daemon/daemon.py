@@ -23,7 +23,7 @@ from coordinatord.coordinator.ledger_writer import LedgerWriter
 from coordinatord.coordinator.random_ids import RandomIds
 from coordinatord.daemon.admission import Admission
 from coordinatord.daemon.expiry import expire_offsets
-from coordinatord.daemon.handlers import all_handlers, features, offered
+from coordinatord.daemon.handlers import all_handlers, any_refusal, features, offered
 from coordinatord.daemon.later import import_later
 from coordinatord.daemon.limits import group_settings, transaction_settings
 from coordinatord.daemon.nodes import nodes_and_peers, spread
@@ -256,6 +256,8 @@ class Daemon:
             call_soon=self.loop.call_soon,
             hold=self._hold,
             slicer=Slicer(self.loop.call_soon, self._make_aside(log_worker), self.metrics),
+            clock=time.perf_counter if self.now_ms is self.clock else float,  # 0.0: a turn takes no virtual time
+            refusal=any_refusal,
         )
         self.door.router = self.storage.before(self.door.router)
 

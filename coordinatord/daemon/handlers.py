@@ -42,6 +42,13 @@ SASL_APIS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 TRANSACTIONAL_OFFSETS_APIS = (ApiKey.TXN_OFFSET_COMMIT,)
 
 
+def any_refusal(request: Any, version: int, error: ErrorCode) -> Any:
+    """The response to a request of any API that carries an error for all of it (net.door.Refusal)."""
+    from coordinatord.admission.refusing import refusal
+
+    return refusal(request, version, error)
+
+
 def serves_consumer_protocol(settings: Settings) -> bool:
     """Whether group.coordinator.rebalance.protocols has KIP-848's protocol."""
     return "consumer" in settings.group_coordinator_rebalance_protocols

@@ -22,8 +22,9 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Final, Protocol
 
+from coordinatord.bounds.shares import Shares
 from coordinatord.net.received import Received
-from coordinatord.net.responses import encode_head, encode_in_parts, encode_response
+from coordinatord.net.responses import AnswerTooLarge, encode_head, encode_in_parts, encode_response
 from coordinatord.net.turn_end import TurnEnd
 from coordinatord.observe.metrics import Metrics
 from kafka_wire.registry import Codec
@@ -73,6 +74,10 @@ class Intake(Protocol):
 
     def failed(self, codec: Codec) -> None: ...
 
+    def too_large(self, context: Received, reason: str) -> Callable[[], Any] | None: ...
+
+    def unread_too_long(self) -> None: ...
+
 
 class HeldAnswers:
     """Answers that are sent together, once the log's `epoch` is durable.
@@ -108,14 +113,15 @@ class AnswerLine:
 
     __slots__ = (
         "_gate", "_held_count", "_intake", "_is_due", "_logged_bytes", "_metrics", "_parked_s", "_transport",
-        "_turn_end", "held", "is_serving", "out", "parked", "stops", "unsent",
+        "_turn_end", "_unread", "_unsent_bytes", "held", "is_serving", "out", "parked", "stops", "unsent",
     )  # fmt: skip
 
-    def __init__(self, intake: Intake, gate: Hold, turn_end: TurnEnd, metrics: Metrics) -> None:
+    def __init__(self, intake: Intake, gate: Hold, turn_end: TurnEnd, metrics: Metrics, unread: Shares) -> None:
         self._intake = intake
         self._gate = gate
         self._turn_end = turn_end
         self._metrics = metrics
+        self._unread = unread
         self._transport: Any = None
         self._held_count = 0
         self._logged_bytes = 0
@@ -127,6 +133,7 @@ class AnswerLine:
         self.held: list[HeldAnswers] = []
         #: pieces of the answer that is being sent, the next one last
         self.unsent: list[bytes] = []
+        self._unsent_bytes = 0
         self.parked: Received | None = None
         #: the connection is serving requests: their answers are sent at the end of its turn
         self.is_serving = False
@@ -143,6 +150,7 @@ class AnswerLine:
         self.parked = None
         self.held.clear()
         self.unsent.clear()
+        self._unsent_bytes = 0
         self._held_count = 0
         self._logged_bytes = 0
 
@@ -168,6 +176,13 @@ class AnswerLine:
             self.held or self.out or self.unsent or (not self.is_closed and self._transport.get_write_buffer_size())
         )
 
+    @property
+    def room(self) -> int:
+        """How many bytes of records an answer may have, although others are not read: they fill half of what all
+        connections may have, so that no other answer has to be given up for them.
+        """
+        return max(0, self._unread.room - self._unread.most_bytes // 2)
+
     # Answers
 
     def park(self, context: Received) -> None:
@@ -184,7 +199,10 @@ class AnswerLine:
         if self.held:
             self._hold(self.held[-1], context, response, None)
             return
-        encode_response(context, response, self.out, self._metrics)
+        try:
+            encode_response(context, response, self.out, self._metrics)
+        except AnswerTooLarge as error:
+            self._replace(context, error, self.out)
         if len(self.out) > MAX_UNSENT_BYTES:
             self.flush()  # learn whether the peer reads before encoding more
         elif not self.is_serving:
@@ -205,7 +223,10 @@ class AnswerLine:
             metrics = self._metrics
             metrics.request_seconds[context.codec.api_key].observe(now_s - self._parked_s)
             out = bytearray()
-            encode_response(context, response, out, metrics)
+            try:
+                encode_response(context, response, out, metrics)
+            except AnswerTooLarge as error:
+                self._replace(context, error, out)
             metrics.bytes_sent += len(out)
             self._transport.write(out)
         except Exception:
@@ -231,6 +252,7 @@ class AnswerLine:
             self.flush()
             self._metrics.bytes_sent += len(head) + size
             self.unsent = [*reversed(pieces), *self.unsent]
+            self._unsent_bytes += size
             self.stops |= SENDING
             self._transport.write(head)
             self.send_more()
@@ -239,10 +261,28 @@ class AnswerLine:
         """Send pieces of an answer until the peer has to read."""
         unsent = self.unsent
         while unsent and not self.stops & (PEER | CLOSED):
-            self._transport.write(unsent.pop())
+            piece = unsent.pop()
+            self._unsent_bytes -= len(piece)
+            self._transport.write(piece)
         if not unsent and self.stops & SENDING:
             self.stops &= ~SENDING
             self._intake.has_room()
+
+    def paused(self) -> None:
+        """The peer does not read: count what waits for it among the answers of all connections."""
+        self.stops |= PEER
+        self._unread.hold(self, self._transport.get_write_buffer_size() + self._unsent_bytes)
+
+    def resumed(self) -> None:
+        """The peer has read nearly all that was written."""
+        self.stops &= ~PEER
+        self.send_more()
+        if not self.stops & PEER:
+            self._unread.hold(self, 0)
+
+    def give_up(self) -> None:
+        """Of all answers that peers do not read, this connection's are the largest (bounds.shares.Holder)."""
+        self._intake.unread_too_long()
 
     def answer_at(self, context: Received, epoch: int, response: Any, failure: Callable[[], Any] | None) -> None:
         """Send a response once the log's `epoch` is durable, or what `failure` makes if the log fails."""
@@ -297,7 +337,10 @@ class AnswerLine:
     def _hold(self, held: HeldAnswers, context: Received, response: Any, failure: Any) -> None:
         """`response` is None if the request gets none."""
         if response is not None:
-            encode_response(context, response, held.data, self._metrics)
+            try:
+                encode_response(context, response, held.data, self._metrics)
+            except AnswerTooLarge as error:
+                self._replace(context, error, held.data)
         held.parts.append((len(held.data), context, failure))
         _, start, end = context.where
         held.request_bytes += end - start
@@ -305,6 +348,12 @@ class AnswerLine:
         self._held_count += 1
         if self._held_count >= MAX_HELD or self._logged_bytes > MAX_LOGGED_BYTES or len(held.data) > MAX_HELD_BYTES:
             self.stops |= LOG
+
+    def _replace(self, context: Received, error: AnswerTooLarge, out: bytearray) -> None:
+        """Append the response that replaces one that is too large, if there is one."""
+        make = self._intake.too_large(context, str(error))
+        if make is not None:
+            encode_response(context, make(), out, self._metrics)
 
     def _settle(self, context: Received) -> bool:
         """Mark a request as ended. Returns False if the connection is closed."""

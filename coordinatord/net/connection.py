@@ -7,22 +7,29 @@ since their records follow in the log; their responses queue behind it (answers.
 Back-pressure. The connection stops reading while more than `MAX_WAITING_BYTES` wait behind a parked request or a full
 line of answers, while the peer leaves answers unread (asyncio's `pause_writing`), and while the client is throttled.
 
-Turns. One read may bring thousands of requests: after `TURN_REQUESTS` or `TURN_BYTES` of them, other connections get
-their turn.
+Turns. One read may bring thousands of requests: after `TURN_REQUESTS` or `TURN_BYTES` of them, or when `TURN_S` have
+passed, other connections get their turn.
 """
 
 from __future__ import annotations
 
 import asyncio
-from time import perf_counter
+from collections.abc import Callable
 from typing import Any, Final
 
 from coordinatord.net.answers import CLOSED, PEER, THROTTLED, AnswerLine
 from coordinatord.net.door import Door
-from coordinatord.net.limits import MAX_LIST_BYTES, limit_of
+from coordinatord.net.limits import (
+    COUNTED_BYTES,
+    MAX_INCOMPLETE_BYTES,
+    MAX_LIST_BYTES,
+    MAX_UNREAD_BYTES,
+    limit_of,
+)
+from coordinatord.net.received import NO_BODY, Received
 from coordinatord.net.strangers import stranger
 from coordinatord.security.principal import ANONYMOUS
-from kafka_wire.errors import DecodeError
+from kafka_wire.errors import DecodeError, ErrorCode
 from kafka_wire.framing import Frames, FrameSplitter
 from kafka_wire.registry import Codec
 
@@ -34,6 +41,9 @@ TURN_REQUESTS: Final = 64
 """Requests that one connection serves per turn of the event loop. One read brings thousands of small requests; 64
 clients that sent as fast as they could made turns of seconds, with all their requests in memory."""
 
+TURN_S: Final = 0.004
+"""The same in seconds, as long as a slice (slices.SLICE_S): a request of some bytes may ask for what takes long."""
+
 TURN_BYTES: Final = 32 * 1024
 """The same in bytes, one request at least: lists of names take some 8 ms (limits.LARGE_BYTES)."""
 
@@ -44,14 +54,14 @@ TURN_ANSWER_BYTES: Final = 16 * 1024
 class Connection(asyncio.Protocol):
     """The asyncio protocol of one client. The router and the handlers interpret its requests."""
 
-    __slots__ = ("_alarm", "_frames", "_is_paused", "_resume_due", "_splitter", "_transport", "_waiting_bytes",
-                 "client_host", "client_id", "client_id_bytes", "closed_for", "door", "identity", "last_active_ms",
-                 "line", "listener", "peer", "principal", "session")  # fmt: skip
+    __slots__ = ("_alarm", "_frames", "_is_counted", "_is_paused", "_resume_due", "_splitter", "_transport",
+                 "_waiting_bytes", "client_host", "client_id", "client_id_bytes", "closed_for", "door", "identity",
+                 "last_active_ms", "line", "listener", "peer", "principal", "session")  # fmt: skip
 
     def __init__(self, door: Door, listener: str) -> None:
         self.door = door
         self.listener = listener
-        self.line = AnswerLine(self, door.hold, door.turn_end, door.metrics)
+        self.line = AnswerLine(self, door.hold, door.turn_end, door.metrics, door.unread)
         self.closed_for = "peer"
         self.client_id: str | None = None
         self.client_id_bytes: bytes = b""
@@ -71,6 +81,8 @@ class Connection(asyncio.Protocol):
         self._frames: Frames = []
         self._waiting_bytes = 0
         self._is_paused = False
+        #: an incomplete request is counted among those of all connections
+        self._is_counted = False
         self._resume_due = False
         #: ends the time for which the client is throttled
         self._alarm: Any = None
@@ -91,6 +103,8 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.line.lost()
         self._frames.clear()
+        self.door.incomplete.hold(self, 0)
+        self.door.unread.hold(self.line, 0)  # not before: until then the transport may keep what the peer does not read
         if self._alarm is not None:
             self._alarm.cancel()
         self.door.connections.disconnected(self)
@@ -106,7 +120,8 @@ class Connection(asyncio.Protocol):
         except DecodeError as error:
             self._refuse_frame(str(error))
             return
-        if self._splitter.held_bytes > MAX_LIST_BYTES and not self._may_be_large():
+        held_bytes = self._splitter.held_bytes
+        if (held_bytes > COUNTED_BYTES or self._is_counted) and not self._may_hold(held_bytes):
             return
         if self._frames or line.stops:
             self._wait(frames, len(data))
@@ -118,12 +133,11 @@ class Connection(asyncio.Protocol):
         return False
 
     def pause_writing(self) -> None:
-        self.line.stops |= PEER
+        self.line.paused()
         self._throttle()
 
     def resume_writing(self) -> None:
-        self.line.stops &= ~PEER
-        self.line.send_more()
+        self.line.resumed()
         self._resume_soon()
 
     # Called by other modules
@@ -178,6 +192,29 @@ class Connection(asyncio.Protocol):
         """An exception of ours keeps a request of this API from being answered."""
         self.door.router.failed(self, codec)
 
+    def too_large(self, context: Received, reason: str) -> Callable[[], Any] | None:
+        """What makes the response that replaces one that is too large; None if there is none, and the connection is
+        closed. Writes one log line, with the reason.
+        """
+        refusal, codec = self.door.refusal, context.codec
+        if refusal is None or context.where is NO_BODY:
+            self.refuse("oversized", reason, api=codec.name, version=codec.api_version)
+            return None
+        self.door.connections.oversized(self, reason, codec)
+        body, context.where = context.where, NO_BODY  # if the error is too large, too, the connection is closed
+        return lambda: refusal(codec.decode_request(*body), codec.api_version, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def unread_too_long(self) -> None:
+        """See AnswerLine.give_up. What was written is dropped: closing alone would wait until the peer reads it."""
+        self.refuse("unread", f"answers of all clients have more than {MAX_UNREAD_BYTES} bytes, and this one's most")
+        self._transport.abort()
+
+    def give_up(self) -> None:
+        """Of all incomplete requests this one is the largest (bounds.shares.Holder)."""
+        reason = f"incomplete requests of all clients have more than {MAX_INCOMPLETE_BYTES} bytes, and this one most"
+        self._splitter = FrameSplitter(self.door.max_frame_bytes)
+        self.refuse("incomplete", reason)
+
     def close(self) -> None:
         """Send the encoded answers and close."""
         self.line.flush()
@@ -194,6 +231,14 @@ class Connection(asyncio.Protocol):
         else:
             self.refuse(who.kind, who.reason, listener=self.listener, advice=who.advice)
 
+    def _may_hold(self, held_bytes: int) -> bool:
+        """Count what has arrived of an incomplete request. Returns whether the connection stays open."""
+        if held_bytes > MAX_LIST_BYTES and not self._may_be_large():
+            return False
+        self._is_counted = held_bytes > COUNTED_BYTES
+        self.door.incomplete.hold(self, held_bytes if self._is_counted else 0)
+        return not self.line.is_closed
+
     def _may_be_large(self) -> bool:
         """Whether the API of the incomplete frame may have such large requests; else refuse it before it is held."""
         begun = self._splitter.begun
@@ -207,17 +252,19 @@ class Connection(asyncio.Protocol):
 
     def _serve(self) -> None:
         """One turn: serve up to `TURN_REQUESTS` received requests. Their answers are sent together."""
-        frames, line, serve = self._frames, self.line, self.door.router.serve
-        began_s = perf_counter()
+        frames, line, serve, clock = self._frames, self.line, self.door.router.serve, self.door.clock
+        began_s = clock()
         stop = len(frames) if len(frames) == 1 else _turn_of(frames)
         served = 0
         line.is_serving = True
         while served < stop and not line.stops and len(line.out) < TURN_ANSWER_BYTES:
             served += serve(self, frames, served, stop)
+            if served < stop and clock() - began_s >= TURN_S:
+                break
         line.is_serving = False
         if line.out:
             line.flush()
-        took_s = perf_counter() - began_s
+        took_s = clock() - began_s
         longest = self.door.metrics.longest_turn
         if took_s > longest.seconds:
             longest.seconds = took_s

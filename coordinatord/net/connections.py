@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from coordinatord.net.connection import Connection
 from coordinatord.observe.logger import get_logger
 from coordinatord.observe.metrics import Metrics
+from kafka_wire.registry import Codec
 
 log = get_logger("coordinatord.net")
 
@@ -81,6 +82,14 @@ class Connections:
         """A connection is being closed because of what its peer sent."""
         self.metrics.rejected[kind] += 1
         log.warning("connection closed", peer=connection.peer, client_id=connection.client_id, reason=reason, **what)
+
+    def oversized(self, connection: Connection, reason: str, codec: Codec) -> None:
+        """A request gets an error, since its response would be too large."""
+        self.metrics.rejected["oversized"] += 1
+        log.warning(
+            "a response is too large", peer=connection.peer, client_id=connection.client_id, reason=reason,
+            api=codec.name, version=codec.api_version,
+        )  # fmt: skip
 
     def refused_early(self, kind: str, **what: Any) -> None:
         """A client was refused before it was a connection."""

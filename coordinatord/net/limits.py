@@ -19,7 +19,17 @@ MAX_GROUP_BYTES: Final = 16 * 1024 * 1024
 """JoinGroup and SyncGroup: sixteen times what may be logged of a group (message.max.bytes)."""
 
 MAX_ANSWER_BYTES: Final = 100 * 1024 * 1024
-"""The largest answer that is made of parts: as large as the largest request (socket.request.max.bytes)."""
+"""The largest response, besides its records: as large as the largest request (socket.request.max.bytes). Instead of a
+larger one the client gets the error response of UNKNOWN_SERVER_ERROR, as from Kafka for one of 2 GiB."""
+
+MAX_UNREAD_BYTES: Final = 128 * 1024 * 1024
+"""Of all connections' large answers that are being made, or that their peers do not read. The largest goes first."""
+
+MAX_INCOMPLETE_BYTES: Final = 128 * 1024 * 1024
+"""Of all connections' requests that have not arrived in full. The largest goes first."""
+
+COUNTED_BYTES: Final = 16 * 1024
+"""An incomplete request is counted if more than so much of it has arrived."""
 
 MAX_ELEMENTS: Final = 10_000
 """How many partitions, names, … a request may list that is answered in one piece: as many as max.partitions."""

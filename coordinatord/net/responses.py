@@ -5,10 +5,16 @@ from __future__ import annotations
 import struct
 from typing import Any, Final
 
+from coordinatord.net.limits import MAX_ANSWER_BYTES
 from coordinatord.net.received import Received
 from coordinatord.observe.metrics import Metrics
 from kafka_wire.parts import Parts
 from kafka_wire.registry import Codec
+
+
+class AnswerTooLarge(Exception):
+    """A response is too large to be sent; the text says which limit it is over."""
+
 
 MAX_TEXT_BYTES: Final = 0x7FFF
 CUT_CHARACTERS: Final = 1_000
@@ -20,7 +26,9 @@ _pack_size = struct.Struct(">i").pack_into
 
 
 def encode_response(to: Received, response: Any, out: bytearray, metrics: Metrics) -> None:
-    """Append a whole response frame. A `response` of type bytes is the body of a response without an error."""
+    """Append a whole response frame. A `response` of type bytes is the body of a response without an error. Raises
+    AnswerTooLarge, and then has appended nothing.
+    """
     codec = to.codec
     if to.admitted is not None:
         response = to.amended(response)
@@ -47,7 +55,8 @@ def encode_response(to: Received, response: Any, out: bytearray, metrics: Metric
 
 def encode_body(codec: Codec, response: Any, out: bytearray) -> None:
     """Append a response's body. An error message that quotes what the peer sent may have more bytes than a plain string
-    can have: it is cut. In Kafka the answer is UNKNOWN_SERVER_ERROR then, since addSize of the response throws.
+    can have: it is cut. In Kafka the answer is UNKNOWN_SERVER_ERROR then, since addSize of the response throws. Raises
+    AnswerTooLarge; records that are not copied into `out` do not count.
     """
     start = len(out)
     try:
@@ -57,6 +66,8 @@ def encode_body(codec: Codec, response: Any, out: bytearray) -> None:
         if not _cut_messages(response):
             raise
         codec.encode_response(response, out)
+    if len(out) - start > MAX_ANSWER_BYTES:
+        raise AnswerTooLarge(f"the response would have more than {MAX_ANSWER_BYTES} bytes")
 
 
 def _cut_messages(message: Any) -> bool:

@@ -22,8 +22,9 @@ from coordinatord.net.connection import Connection
 from coordinatord.net.limits import LARGE_BYTES, is_large, limit_of
 from coordinatord.net.received import Body
 from coordinatord.net.request import RequestContext
+from coordinatord.net.responses import AnswerTooLarge
 from coordinatord.net.routes import Handler, Route, Routes, ShortcutMaker
-from coordinatord.net.slices import Slices
+from coordinatord.net.slices import Slices, Steps
 from coordinatord.net.split import Encoded, TooLarge, decoded_aside, encoded_aside, in_parts, split_of
 from coordinatord.observe.logger import get_logger
 from coordinatord.observe.metrics import Metrics
@@ -171,6 +172,8 @@ class Router:
             if isinstance(error, DecodeError):
                 kind = type(error).__name__
                 connection.refuse(kind, f"{kind}: {error}", api=context.codec.name, version=context.api_version)
+            elif isinstance(error, AnswerTooLarge):
+                self.slice(context, Slices(_error_instead(context, str(error))))
             elif isinstance(error, TooLarge):
                 connection.refuse("oversized", str(error), api=context.codec.name, version=context.api_version)
             else:
@@ -204,6 +207,12 @@ class Router:
             version=api_version,
             frame_bytes=end - start,
         )
+
+
+def _error_instead(context: RequestContext, reason: str) -> Steps:
+    """The response that replaces one that is too large. The request may have many names: it is decoded aside."""
+    make = context.connection.too_large(context, reason)
+    return None if make is None else (yield make)
 
 
 def _no_header(size: int) -> TruncatedError:

@@ -16,7 +16,7 @@ from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest
 from kafka_wire.errors import ErrorCode
 from kafka_wire.parts import MIN_KEPT_BYTES
 from kafka_wire.records.batch import KeyValues, assign_offset, iterate_batches
-from tests.topics.world import Context, World, batch, produce
+from tests.topics.world import Context, Peer, World, batch, produce
 
 MIB = 1 << 20
 
@@ -188,6 +188,17 @@ def test_fetch_max_bytes_is_the_nodes_limit() -> None:
     for _ in range(5):
         world.produce("orders", batch(b"x" * 1000))
     assert shown(world.call(1, 12, fetch(at(0)))) == [(0, 0, 2)]
+
+
+def test_fewer_records_while_many_answers_are_not_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The room that is left, and the first batch in any case."""
+    size = len(batch(b"x" * 1000))
+    for _ in range(5):
+        world.produce("orders", batch(b"x" * 1000))
+    monkeypatch.setattr(Peer, "room", 3 * size + 5)
+    assert shown(world.call(1, 12, fetch(at(0)))) == [(0, 0, 3)]
+    monkeypatch.setattr(Peer, "room", 0)
+    assert shown(world.call(1, 12, fetch(at(0)))) == [(0, 0, 1)]
 
 
 # When
