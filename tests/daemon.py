@@ -251,6 +251,17 @@ class Daemon:
         assert found is not None
         return int(found.group(1)) * 1024
 
+    def peak_bytes(self) -> int:
+        """The most resident memory since `reset_peak` (VmHWM), Linux only."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        found = re.search(r"VmHWM:\s+(\d+) kB", status)
+        assert found is not None
+        return int(found.group(1)) * 1024
+
+    def reset_peak(self) -> None:
+        """Begin `peak_bytes` anew."""
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+
     def events(self, name: str | None = None, **fields: object) -> list[dict[str, object]]:
         """Its log lines since the first start, in order; only those of one event and with these fields, if given."""
         found = []

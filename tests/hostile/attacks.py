@@ -15,11 +15,14 @@ from collections.abc import Callable, Iterator
 
 from kafka_wire.api.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from kafka_wire.api.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
+from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kafka_wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kafka_wire.api.describe_groups import DescribeGroupsRequest
+from kafka_wire.api.describe_producers import DescribeProducersRequest, TopicRequest
+from kafka_wire.api.describe_topic_partitions import DescribeTopicPartitionsRequest
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafka_wire.api.incremental_alter_configs import (
     AlterableConfig,
@@ -32,7 +35,7 @@ from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from kafka_wire.records.batch import build_batch
+from kafka_wire.records.batch import BatchBuilder, build_batch
 from kafka_wire.records.compression import Compression
 from kafka_wire.schema import ZERO_UUID
 from tests.hostile.turns import Peer
@@ -303,6 +306,160 @@ def members_that_never_come_back(port: int) -> Iterator[None]:
     for number in range(1_000_000):
         peer.ask(JoinGroupRequest(f"lost-{number % 100}", 30_000, 30_000, "", None, "consumer", protocols), 7)
         yield
+
+
+LONG = "\U0001f600" + "x" * 32_000
+"""Most of the 32,767 bytes that a string may have, in memory four times as much."""
+
+
+@attack
+def permissions_of_long_names(port: int) -> Iterator[None]:
+    """Each group is another one. The daemon has an authorizer, which remembers decisions."""
+    peer = Peer(port)
+    for number in range(1_000_000):
+        for each in range(20):
+            peer.send(DescribeGroupsRequest([f"{number}-{each}-{LONG}"]), 5)
+        for _ in range(20):
+            peer.receive()
+        yield
+
+
+@attack
+def sessions_of_long_names(port: int) -> Iterator[None]:
+    """Fetch sessions of topics that cannot exist: 60 in each request, then more and more."""
+    for number in range(1_000_000):
+        peer = Peer(port)
+        session_id = 0
+        for epoch in range(20):
+            topics = [
+                FetchTopic(f"{number}-{epoch}-{each}-{LONG}", partitions=[FetchPartition(0)]) for each in range(60)
+            ]
+            request = FetchRequest(max_wait_ms=0, session_id=session_id, session_epoch=epoch, topics=topics)
+            session_id = peer.ask(request, 12).session_id
+        yield
+
+
+@attack
+def meters_of_long_names(port: int) -> Iterator[None]:
+    """Each request has another client id, and each client id a quota of its own."""
+    peer = Peer(port)
+    quota = EntryData([EntityData("client-id", None)], [OpData("request_percentage", 1e9)])
+    peer.ask(AlterClientQuotasRequest([quota]), 1)
+    for number in range(1_000_000):
+        frames = [request_frame(MetadataRequest([]), 8, 1, f"{number}-{each}-{LONG}") for each in range(20)]
+        peer.socket.sendall(b"".join(frames))
+        for _ in frames:
+            peer.receive()
+        yield
+
+
+@attack
+def one_partition_ten_thousand_times(port: int) -> Iterator[None]:
+    """DescribeProducers of 40 KB whose answer would have 400 MB."""
+    peer = Peer(port)
+    _topics(peer, "produced")
+    frames = []
+    for number in range(1_000):
+        builder = BatchBuilder()
+        builder.extend([(None, b"x")], 1_700_000_000_000)
+        batch = builder.finish(0, producer_id=number, producer_epoch=0, base_sequence=0)
+        data = [TopicProduceData("produced", ZERO_UUID, [PartitionProduceData(0, batch)])]
+        frames.append(request_frame(ProduceRequest(None, -1, 10_000, data), 9, 1))
+    peer.socket.sendall(b"".join(frames))
+    for _ in frames:
+        peer.receive()
+    while True:
+        peer.ask(DescribeProducersRequest([TopicRequest("produced", [0] * 10_000)]), 0)
+        yield
+
+
+@attack
+def one_large_group_sixteen_times(port: int) -> Iterator[None]:
+    """ConsumerGroupDescribe of some bytes whose answer would have 300 MB."""
+    peer = Peer(port)
+    names = [f"{number}-{'x' * 200}" for number in range(2_000)]
+    for number in range(48):
+        peer.ask(
+            ConsumerGroupHeartbeatRequest("large", f"m-{number}", 0, None, None, 300_000, names, None, None, []), 1
+        )
+    while True:
+        peer.ask(ConsumerGroupDescribeRequest(["large"] * 16), 1)
+        yield
+
+
+@attack
+def small_requests_that_take_long(port: int) -> Iterator[None]:
+    """Three hundred in one write: each of them goes through three thousand topics."""
+    peer = Peer(port)
+    _topics(peer, *(f"topic-{number}" for number in range(3_000)))
+    frame = request_frame(DescribeTopicPartitionsRequest([], 1), 0, 1)
+    while True:
+        peer.socket.sendall(frame * 300)
+        for _ in range(300):
+            peer.receive()
+        yield
+
+
+@attack
+def records_never_read(port: int) -> Iterator[None]:
+    """A hundred connections fetch fifty megabytes each, and read nothing."""
+    peer = Peer(port)
+    _topics(peer, "unread")
+    batch = build_batch([(None, bytes(900_000))], 1_700_000_000_000)
+    data = [TopicProduceData("unread", ZERO_UUID, [PartitionProduceData(0, batch)])]
+    for _ in range(60):
+        peer.ask(ProduceRequest(None, -1, 10_000, data), 9)
+    partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=50 << 20)
+    fetch = FetchRequest(
+        max_wait_ms=0, min_bytes=1, max_bytes=50 << 20, topics=[FetchTopic("unread", partitions=[partition])]
+    )
+    peers = [Peer(port) for _ in range(100)]
+    for each in peers:
+        each.send(fetch, 11)
+        yield
+    while True:
+        time.sleep(0.1)
+        yield
+
+
+@attack
+def answers_never_read_of_many(port: int) -> Iterator[None]:
+    """A hundred connections ask for an answer of 19 MB each, and read nothing."""
+    resources = [DescribeConfigsResource(BROKER, "0", None)] * 800
+    frame = request_frame(DescribeConfigsRequest(resources, include_synonyms=True, include_documentation=True), 4, 1)
+    peers = [Peer(port) for _ in range(100)]
+    for each in peers:
+        each.socket.sendall(frame)
+        yield
+    while True:
+        time.sleep(0.1)
+        yield
+
+
+@attack
+def half_sent_records(port: int) -> Iterator[None]:
+    """Forty connections send 20 MB each of a Produce request of 90 MB, and wait."""
+    head = (90 << 20).to_bytes(4, "big") + b"\x00\x00\x00\x09\x00\x00\x00\x01\x00\x01c\x00"
+    peers = []
+    for _ in range(40):
+        peer = Peer(port)
+        peers.append(peer)
+        peer.socket.settimeout(0.5)
+        with contextlib.suppress(TimeoutError, ConnectionError):
+            peer.socket.sendall(head + bytes(20 << 20))
+        yield
+    while True:
+        time.sleep(0.1)
+        yield
+
+
+SETTINGS = {
+    "permissions_of_long_names": {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+}
+"""What the daemon of an attack is set to."""
 
 
 def main(name: str, port: int, seconds: float) -> int:
