@@ -226,6 +226,8 @@ def test_a_brokers_own_file_can_be_used(tmp_path: Path) -> None:
     ("flag", "attribute", "value"),
     [
         ("super.users=User:a;User:CN=b,O=c; ", "super_users", ("User:a", "User:CN=b,O=c")),
+        ("super.users=User:a\u00a0; User:b\t", "super_users", ("User:a\u00a0", "User:b")),
+        ("test.users= a:x\u00a0, b\u2003:y\t,", "test_users", (("a", "x\u00a0"), ("b\u2003", "y"))),
         ("allow.everyone.if.no.acl.found=TRUE", "allow_everyone_if_no_acl_found", True),
         ("max.connections.per.ip.overrides=127.0.0.1:5,[::1]:7", "max_connections_per_ip_overrides",
          (("127.0.0.1", 5), ("::1", 7))),

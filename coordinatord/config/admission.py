@@ -8,13 +8,14 @@ import socket
 
 from coordinatord.config.kinds import Unacceptable, boolean, integer, parsed, text
 from coordinatord.config.security import SecuritySettings
+from kafka_wire.java import trim
 
 INT_MAX = 2**31 - 1
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 def _authorizer(value: object) -> str:
-    name = text(value).strip()
+    name = text(value)
     if name not in ("", STANDARD_AUTHORIZER):
         raise Unacceptable(f"must be empty or {STANDARD_AUTHORIZER}: there is no other authorizer here")
     return name
@@ -24,7 +25,7 @@ def _principals(value: object) -> tuple[str, ...]:
     """`User:alice;User:bob`: semicolons, because the names of certificates have commas."""
     found = []
     for each in text(value).split(";"):
-        if principal := each.strip():
+        if principal := trim(each):
             principal_type, colon, name = principal.partition(":")
             if not (principal_type and colon and name):
                 raise Unacceptable(f"must be principals as in User:alice;User:bob, not {principal!r}")
@@ -36,9 +37,9 @@ def _per_address(value: object) -> tuple[tuple[str, int], ...]:
     """`HOST:COUNT,…`, addresses or names that are looked up now."""
     found: list[tuple[str, int]] = []
     for each in text(value).split(","):
-        if not each.strip():
+        if not trim(each):
             continue
-        host, _, count = each.strip().rpartition(":")
+        host, _, count = trim(each).rpartition(":")
         if not host or not count.isdigit():
             raise Unacceptable("must be a list of ADDRESS:COUNT, as in 127.0.0.1:100,10.0.0.7:5")
         try:

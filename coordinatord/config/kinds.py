@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from kafka_wire.java import trim
 from kafka_wire.values import FrozenValue, frozen
 
 INT_MAX = 2**31 - 1
@@ -223,7 +224,7 @@ def parsed(
 def text(value: object) -> str:
     if not isinstance(value, str):
         raise Unacceptable(f"must be text, not {shown(value)}")
-    return value.strip()
+    return trim(value)
 
 
 def one_directory(value: object) -> str:
@@ -248,7 +249,7 @@ def listed(value: object) -> tuple[str, ...]:
         value = ",".join(value)
     if not isinstance(value, str):
         raise Unacceptable(f"must be a list of texts, not {shown(value)}")
-    return tuple(item.strip() for item in value.split(",") if item.strip())
+    return tuple(item for each in value.split(",") if (item := trim(each)))
 
 
 def written(value: object) -> str:

@@ -10,6 +10,7 @@ import dataclasses
 from typing import Any, Final
 
 from coordinatord.config.kinds import LONG_MAX, Unacceptable, boolean, choice, declared, integer, parsed, text, words
+from kafka_wire.java import trim
 from kafka_wire.values import FrozenValue, frozen
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
@@ -39,8 +40,8 @@ def _users(value: object) -> tuple[tuple[str, str], ...]:
     """`alice:secret,bob:word` -> ((alice, secret), (bob, word)). A password holds no comma."""
     users = []
     for entry in text(value).split(","):
-        name, colon, password = entry.strip().partition(":")
-        if not entry.strip():
+        name, colon, password = trim(entry).partition(":")
+        if not (name or colon):
             continue
         if not (name and colon and password):
             raise Unacceptable("must be a list of NAME:PASSWORD")

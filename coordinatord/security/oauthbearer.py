@@ -16,6 +16,7 @@ from typing import Any, Final
 from coordinatord.config.security import SecuritySettings
 from coordinatord.observe.logger import get_logger
 from coordinatord.security.sasl import Proved, SaslFailed, SaslRefused
+from kafka_wire.java import trim
 
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """Signatures with a public key alone: a public key must not be taken for a shared secret."""
@@ -25,9 +26,10 @@ MAX_SECONDS: Final = 10**11
 
 INVALID_TOKEN: Final = '{"status":"invalid_token"}'
 
-_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
-_FIRST: Final = re.compile(rf"n,(?:a=({_NAME}))?,\x01((?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*)\x01")
-_AUTH: Final = re.compile(r"(\w+) +([-_~+/.a-zA-Z0-9]+=*)")
+# Possessive (`++`), so that the time is linear.
+_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]++|=2C|=3D)++"
+_FIRST: Final = re.compile(rf"n,(?:a=({_NAME}))?,\x01((?:[A-Za-z]++=[\x21-\x7e \t\r\n]++\x01)*+)\x01")
+_AUTH: Final = re.compile(r"(\w++) ++([-_~+/.a-zA-Z0-9]++=*+)")
 
 log = get_logger("coordinatord.security")
 
@@ -111,7 +113,7 @@ class Signed:
             )  # fmt: skip
         except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as error:
             raise InvalidToken(f"{type(error).__name__}: {error}") from error
-        return _in_time(claims, settings, now_ms)
+        return Proved(trim(_subject(claims, settings)), _end(claims, settings, now_ms))
 
 
 class Unsecured:
@@ -134,21 +136,31 @@ class Unsecured:
                 raise InvalidToken("the token is issued in the future")
             if issued_ms >= _milliseconds(claims, "exp"):
                 raise InvalidToken("the token ends before it is issued")
-        return _in_time(claims, self._settings, now_ms)
+        return Proved(_subject(claims, own), _end(claims, own, now_ms))
 
 
-def _in_time(claims: dict[str, Any], settings: SecuritySettings, now_ms: int) -> Proved:
-    """Whose token it is, if it holds now."""
+def _subject(claims: dict[str, Any], settings: SecuritySettings) -> str:
+    """The claim with the principal's name, as it is written. It is blank if it has nothing but characters up to U+0020.
+    Of a signed token, Kafka removes those at both ends (ClaimValidationUtils); of an unsecured one, none
+    (OAuthBearerUnsecuredJws). Other spaces of Unicode are part of the name. Raises InvalidToken.
+    """
+    name = claims.get(settings.sasl_oauthbearer_sub_claim_name)
+    if not isinstance(name, str) or not trim(name):
+        raise InvalidToken(f"the claim {settings.sasl_oauthbearer_sub_claim_name} is no name")
+    if any("\ud800" <= each <= "\udfff" for each in name):
+        raise InvalidToken(f"the claim {settings.sasl_oauthbearer_sub_claim_name} has half a surrogate pair")
+    return name
+
+
+def _end(claims: dict[str, Any], settings: SecuritySettings, now_ms: int) -> int:
+    """When the token ends, if it holds now."""
     skew_ms = settings.sasl_oauthbearer_clock_skew_seconds * 1000
     expires_ms = _milliseconds(claims, "exp")
     if expires_ms <= now_ms - skew_ms:
         raise InvalidToken("the token has expired")
     if "nbf" in claims and _milliseconds(claims, "nbf") > now_ms + skew_ms:
         raise InvalidToken("the token does not hold yet")
-    name = claims.get(settings.sasl_oauthbearer_sub_claim_name)
-    if not isinstance(name, str) or not name.strip():
-        raise InvalidToken(f"the claim {settings.sasl_oauthbearer_sub_claim_name} is no name")
-    return Proved(name.strip(), expires_ms)
+    return expires_ms
 
 
 def _milliseconds(claims: dict[str, Any], name: str) -> int:

@@ -26,9 +26,9 @@ class Plain:
         if not password:
             raise SaslFailed("Authentication failed: password not specified")
         expected = self._password_of(user)
-        given = password.encode("utf-8", "surrogatepass")
-        # An unknown user takes as long as a wrong password.
-        is_right = hmac.compare_digest(given, (expected if expected is not None else password + "x").encode())
+        # An unknown user takes as long as a wrong password. One of the settings may have bytes that are no UTF-8.
+        known = (expected if expected is not None else password + "x").encode("utf-8", "surrogateescape")
+        is_right = hmac.compare_digest(password.encode(), known)
         if expected is None or not is_right:
             raise SaslFailed("Authentication failed: Invalid username or password")
         if authorization_id not in ("", user):

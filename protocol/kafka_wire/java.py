@@ -1,8 +1,9 @@
-"""The two Java functions that Kafka's behaviour depends on: `String.hashCode` and the absolute value of an int."""
+"""Java functions that Kafka's behaviour depends on: `String.hashCode`, `String.trim`, the absolute value of an int."""
 
 from __future__ import annotations
 
 MIN_VALUE = -(1 << 31)
+_TRIMMED = "".join(map(chr, range(0x21)))
 
 
 def string_hash(text: str) -> int:
@@ -16,6 +17,11 @@ def string_hash(text: str) -> int:
         for index in range(0, len(data), 2):
             value = value * 31 + (data[index] << 8 | data[index + 1]) & 0xFFFFFFFF
     return value - (1 << 32) if value >> 31 else value
+
+
+def trim(text: str) -> str:
+    """`String.trim()`: without the characters up to U+0020 at both ends. `str.strip` also removes Unicode's spaces."""
+    return text.strip(_TRIMMED)
 
 
 def absolute(value: int) -> int:
