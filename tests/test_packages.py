@@ -42,8 +42,8 @@ def test_a_release_has_compiled_wheels_for_each_python_that_is_named() -> None:
     assert PROJECT["tool"]["cibuildwheel"]["build"] == [f"cp3{minor}-*" for minor in named]
 
 
-WHAT_SECURITY_NEEDS = {"asn1crypto", "cffi", "idna", "pycparser"}
-"""By way of cryptography, scramp and trustme."""
+WHAT_SECURITY_NEEDS = {"cffi", "idna", "pycparser"}
+"""By way of cryptography and trustme."""
 
 
 def test_the_image_installs_what_we_need_by_hash() -> None:

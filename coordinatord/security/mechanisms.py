@@ -64,10 +64,8 @@ class Mechanisms:
         return lambda: Plain(users.get)
 
     def _scram(self, name: str) -> Callable[[], Server]:
-        try:
-            from coordinatord.security.scram import Credential, Scram, credential_of
-        except ImportError:
-            raise SecurityError(MISSING.format(what=f"{name} needs", package="scramp")) from None
+        from coordinatord.security.scram import Credential, Scram, credential_of
+
         known = {user: credential_of(name, password) for user, password in self._users(name).items()}
 
         stored = self._stored

@@ -21,6 +21,11 @@ from kafka_wire.java import string_hash
 LEAST_REAUTH_INTERVAL_MS: Final = 1_000
 """A client may begin again once a second, as in Kafka."""
 
+MAX_TOKEN_BYTES: Final = 32 * 1024
+"""Of one message of a mechanism. Reading an access token of this size, whose header and claims are JSON, takes two or
+three milliseconds of the event loop. Kafka's limit is that of the request, sasl.server.max.receive.size.
+"""
+
 
 class SaslFailed(Exception):
     """Authentication has failed; the client is told the message (Kafka's SaslAuthenticationException)."""
@@ -172,6 +177,8 @@ class Exchange:
         assert mechanism is not None
         assert server is not None
         try:
+            if len(token) > MAX_TOKEN_BYTES:
+                raise SaslRefused(f"a message of {len(token)} bytes; at most {MAX_TOKEN_BYTES} are read")
             answer = server.evaluate(token, now_ms)
             if server.proved is None:
                 return Answer(auth_bytes=answer)

@@ -69,8 +69,8 @@ import importlib, pkgutil, sys
 import coordinatord, kafka_wire
 
 extras = {
-    "asn1crypto", "cryptography", "jwt", "kafka", "numba", "numpy", "pandas", "plotly", "psycopg", "py4j", "pyarrow",
-    "pyspark", "rich", "scramp", "trustme",
+    "cryptography", "jwt", "kafka", "numba", "numpy", "pandas", "plotly", "psycopg", "py4j", "pyarrow",
+    "pyspark", "rich", "trustme",
 }
 imported = 0
 for package in (coordinatord, kafka_wire):

@@ -58,7 +58,6 @@ BY_NEED = {
     "cramjam": "compressed batches",
     "cryptography": "certificates of tests and of clients",
     "jwt": "OAUTHBEARER",
-    "scramp": "SCRAM",
     "coordinatord.control": "tests",
     "coordinatord.group.consumer.step": "the consumer protocol",
     "coordinatord.group.consumer.assignors.range": "an assignment",

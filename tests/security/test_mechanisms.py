@@ -59,7 +59,7 @@ def test_scram_refuses_a_wrong_password_an_unknown_user_and_a_replayed_proof(mec
     with pytest.raises(SaslRefused):
         server.evaluate(final, NOW)
     assert server.proved is None
-    with pytest.raises(SaslRefused, match="Unknown user"):
+    with pytest.raises(SaslRefused, match="there is no user nobody"):
         scram_server(mechanism).evaluate(b"n,,n=nobody,r=abc", NOW)
     again = scram_server(mechanism)
     right = scramp.ScramClient([mechanism], "alice", "secret")
@@ -137,7 +137,8 @@ def test_a_signed_token_proves_its_subject_until_it_ends() -> None:
         (signed_with(RSA, "RS256", {k: v for k, v in SIGNED.items() if k != "exp"}), "no end"),
         (signed_with(RSA, "RS256", {k: v for k, v in SIGNED.items() if k != "iat"}), "no beginning"),
         (signed_with(RSA, "RS256", {**SIGNED, "sub": 5}), "no name"),
-        (signed_with(RSA, "RS256", {**SIGNED, "sub": " "}), "an empty name"),
+        (signed_with(RSA, "RS256", {**SIGNED, "sub": " \t\0"}), "an empty name"),
+        (signed_with(RSA, "RS256", {**SIGNED, "sub": "a\ud800"}), "no Unicode"),
         (signed_with(RSA, "RS256", SIGNED, kid="other"), "an unknown key"),
         (signed_with(RSA, "RS512", SIGNED), "an algorithm that is not the key's"),
         (signed_with(ELSE, "ES256", SIGNED), "another key"),
@@ -155,6 +156,28 @@ def test_a_token_that_does_not_hold_is_answered_as_kafka_does(token: str, why: s
     assert (answer.decode(), server.proved) == (INVALID_TOKEN, None), why
     with pytest.raises(SaslFailed, match="invalid_token"):
         server.evaluate(b"\x01", NOW)
+
+
+@pytest.mark.parametrize(
+    ("subject", "of_signed", "of_unsecured"),
+    [
+        ("admin", "admin", "admin"),
+        (" admin\t\r\n", "admin", " admin\t\r\n"),
+        ("\0\x1fadmin\x20", "admin", "\0\x1fadmin\x20"),
+        ("admin\u00a0", "admin\u00a0", "admin\u00a0"),
+        ("\u2003admin\u3000", "\u2003admin\u3000", "\u2003admin\u3000"),
+        ("admin\x85", "admin\x85", "admin\x85"),
+        ("\u00a0", "\u00a0", "\u00a0"),
+        ("ad min", "ad min", "ad min"),
+        ("\uff41dmin", "\uff41dmin", "\uff41dmin"),
+    ],
+)
+def test_spaces_around_a_subject_are_javas(subject: str, of_signed: str, of_unsecured: str) -> None:
+    """ClaimValidationUtils trims what is up to U+0020, OAuthBearerUnsecuredJws nothing; other spaces are a name's."""
+    signed = signed_with(RSA, "RS256", {**SIGNED, "sub": subject})
+    assert said(Signed(SETTINGS, keys().get), signed)[1] == Proved(of_signed, CLAIMS["exp"] * 1000)
+    unsecured = unsigned({**CLAIMS, "sub": subject})
+    assert said(Unsecured(SecuritySettings()), unsecured)[1] == Proved(of_unsecured, CLAIMS["exp"] * 1000)
 
 
 def test_times_are_those_of_the_daemons_clock() -> None:
@@ -202,6 +225,9 @@ def test_a_token_of_one_is_not_taken_for_another() -> None:
         b"n,,\x01auth=Basic abc\x01\x01",
         b"n,,\x01auth=Bearer \x01\x01",
         b"n,,\x01host=h\x01\x01",
+        b"n,,\x01auth=Bearer a.b.\x01\x01\n",
+        b"n,a=,\x01auth=Bearer a.b.\x01\x01",
+        b"n,a=\xc3\xa9,\x01auth=Bearer a.b.\x01\x01",
     ],
 )
 def test_what_is_no_bearers_message_is_refused(message: bytes) -> None:

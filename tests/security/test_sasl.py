@@ -6,7 +6,7 @@ import pytest
 
 from coordinatord.security.plain import Plain
 from coordinatord.security.principal import Principal
-from coordinatord.security.sasl import Exchange, Mechanism, Proved, SaslRefused, State
+from coordinatord.security.sasl import MAX_TOKEN_BYTES, Exchange, Mechanism, Proved, SaslRefused, State
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 
@@ -68,6 +68,21 @@ def test_who_proves_it_is_that_principal() -> None:
     assert made.principal == Principal("User", "alice")
     assert made.state is State.COMPLETE
     assert made.expires_ms is None
+
+
+def test_a_message_that_is_too_large_is_not_read() -> None:
+    """Whatever the mechanism: reading it would hold the event loop for a client that nobody knows."""
+    two = Two()
+    made = Exchange({"TWO": Mechanism("TWO", lambda: two)})
+    made.handshake("TWO", 1)
+    assert made.token(bytes(MAX_TOKEN_BYTES), NOW).failure is None
+    answer = made.token(bytes(MAX_TOKEN_BYTES + 1), NOW)
+    assert (answer.error_code, two.heard) == (ErrorCode.SASL_AUTHENTICATION_FAILED, 1)
+    assert answer.error_message == (
+        "Authentication failed during authentication due to invalid credentials with SASL mechanism TWO"
+    )
+    assert answer.failure == "a message of 32769 bytes; at most 32768 are read"
+    assert made.state is State.FAILED
 
 
 def test_an_unknown_mechanism_ends_it_with_the_list_of_those_offered() -> None:

@@ -105,7 +105,7 @@ async def serving(context: Callable[[], ssl.SSLContext], **more: Any) -> AsyncIt
 
 
 def client_context(authority: trustme.CA = CA, user: str | None = None, issuer: trustme.CA = CA) -> ssl.SSLContext:
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     authority.configure_trust(context)
     if user is not None:
         issuer.issue_cert(common_name=user, organization_name="ops").configure_cert(context)
