@@ -13,7 +13,9 @@ from kafka_wire.api.fetch import FetchableTopicResponse, FetchRequest, FetchResp
 from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_wire.api.join_group import JoinGroupResponse
 from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_wire.codecs import encode_message
 from kafka_wire.errors import ErrorCode
+from kafka_wire.lengths import write_uvarint
 from tests.scene import HEARTBEAT, JOIN, Scene, answer_kinds
 
 
@@ -173,6 +175,21 @@ def test_reading_stops_while_too_much_waits_behind_a_parked_request() -> None:
     scene.turns.run()
     assert wire.transport.reading
     assert len(wire.answers) == 4
+
+
+@pytest.mark.parametrize(("count", "is_served"), [(0, True), (1, True), (500, True), (2_000, False)])
+def test_a_header_has_few_tagged_fields(count: int, is_served: bool) -> None:
+    """They are skipped on the event loop, whoever sends them; no version of Kafka defines one."""
+    scene = Scene(max_frame_bytes=100_000)
+    wire = scene.wire()
+    frame = wire.frame(HEARTBEAT, 4)
+    at = len(frame) - len(encode_message(HEARTBEAT, 4)) - 1
+    assert frame[at] == 0, "the header ends with the number of its tagged fields"
+    tags = b"".join(write_uvarint(tag) + b"\0" for tag in range(count))
+    body = frame[4:at] + write_uvarint(count) + tags + frame[at + 1 :]
+    wire.connection.data_received(len(body).to_bytes(4, "big") + body)
+    assert (len(wire.answers) == 1, scene.seen) == (is_served, ["heartbeat"] * is_served)
+    assert wire.connection.closed is not is_served
 
 
 def test_a_client_that_sends_much_at_a_time_lets_others_in_between() -> None:

@@ -12,6 +12,11 @@ LARGE_BYTES: Final = 12 * 1024
 LARGE_CARRIER_BYTES: Final = 128 * 1024
 """The same for `CARRIERS`, which usually have few elements."""
 
+MAX_HEADER_TAG_BYTES: Final = 4 * 1024
+"""Tagged fields of a request's header, which are skipped on the event loop. Kafka 4.4 defines none, and a request may
+have a million of them.
+"""
+
 MAX_LIST_BYTES: Final = 2 * 1024 * 1024
 """Ten thousand partitions (max.partitions) with names of 150 characters. Decoded it is at most some 120 MB."""
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from coordinatord.net.api_versions import unsupported_version
 from coordinatord.net.connection import Connection
-from coordinatord.net.limits import LARGE_BYTES, is_large, limit_of
+from coordinatord.net.limits import LARGE_BYTES, MAX_HEADER_TAG_BYTES, is_large, limit_of
 from coordinatord.net.received import Body
 from coordinatord.net.request import RequestContext
 from coordinatord.net.responses import AnswerTooLarge
@@ -110,7 +110,7 @@ class Router:
                 if pos >= end:
                     raise TruncatedError("no tag buffer after the header")
                 if buf[pos]:
-                    _, pos = read_tags(buf, pos, end)
+                    _, pos = read_tags(buf, pos, min(end, pos + MAX_HEADER_TAG_BYTES))
                 else:
                     pos += 1
             if end - pos > LARGE_BYTES and is_large(codec.api_key, end - pos):
