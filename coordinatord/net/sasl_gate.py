@@ -54,7 +54,7 @@ class SaslGate:
         timeout_ms: int,
         alarm: Callable[[int, Callable[[], object]], Alarm],
         now_ms: Callable[[], int],
-        call_soon: Callable[..., object],
+        call_soon: Callable[..., Any],
     ) -> None:
         self.mechanisms = mechanisms
         self.metrics = metrics
@@ -225,7 +225,10 @@ class Session:
         self._gate._handshake(context, request)
 
     def bare_token(self, token: bytes) -> None:
-        """A token without a request around it, after SaslHandshake v0."""
+        """A token without a request around it, after SaslHandshake v0. The next one is for a later turn of the event
+        loop: checking a signature takes long enough.
+        """
+        self.connection.mute(self._gate.call_soon(self.connection.unmute))
         answer = self.exchange.token(token, self._gate.now_ms())
         if answer.failure is not None:  # there is no way to say why
             self.answer(Answer(failure=answer.failure), lambda: None)

@@ -204,6 +204,29 @@ def test_version_0_of_the_handshake_is_followed_by_bare_tokens() -> None:
     assert len(wire.answers) == 1
 
 
+def test_a_turn_looks_at_one_bare_token() -> None:
+    """Whoever is not known yet may send many at once: each may need a signature to be checked."""
+
+    class Counting:
+        proved = None
+        count = 0
+
+        def evaluate(self, token: bytes, now_ms: int) -> bytes:
+            self.count += 1
+            return b"another"
+
+    listener, counting = Listener(), Counting()
+    listener.gate.mechanisms = {"COUNTING": Mechanism("COUNTING", lambda: counting)}
+    wire = listener.wire()
+    wire.send(SaslHandshakeRequest("COUNTING"), 0)
+    before = len(wire.transport.written)
+    wire.connection.data_received(b"\0\0\0\1x" * 5)
+    assert counting.count == 1
+    wire.turns.run()
+    assert counting.count == 5
+    assert bytes(wire.transport.written)[before:] == b"\0\0\0\7another" * 5
+
+
 def test_a_session_that_ends_must_be_renewed_before_anything_else() -> None:
     listener = Listener(max_reauth_ms=5_000)
     wire = listener.logged_in()
