@@ -1,10 +1,12 @@
 """Accepts the connections of a TLS listener, and lets their handshakes cost no neighbour.
 
 A handshake costs the event loop about as much as a hundred heartbeats, and the client decides when. So a socket waits,
-unread, until its client has said all of its hello; then it queues. A turn of the loop begins `PER_TURN` handshakes, and
-no more than `AT_ONCE` are on their way, since all of them may be ended in one turn. Those of clients that take their
-time do not count after `SLOW_S`: they hold up nobody. Whoever does not finish within the time limit is cut off. Sockets
-that wait count as connections (`max.connections`).
+unread, until its client has said all of its hello; then it queues. The kernel reports the socket when as many bytes are
+there as are awaited (SO_RCVLOWAT), so that a client that stops in its hello, or sends it byte by byte, costs nothing.
+
+A turn of the loop begins `PER_TURN` handshakes, and no more than `AT_ONCE` are on their way, since all of them may be
+ended in one turn. Those of clients that take their time do not count after `SLOW_S`: they hold up nobody. Whoever does
+not finish within the time limit is cut off. Sockets that wait count as connections (`max.connections`).
 
 What comes instead of a hello is looked at where it lies in the kernel's buffer: a client without TLS gets a log line
 that says so, and its connection is closed.
@@ -23,26 +25,24 @@ from typing import Final
 
 from coordinatord.net.connection import Connection
 from coordinatord.net.connections import Connections
+from coordinatord.net.hello import HANDSHAKE_RECORD, Hello
 from coordinatord.net.strangers import plaintext
 from coordinatord.observe.logger import get_logger
 
-PER_TURN: Final = 4
-"""Handshakes that begin in one turn of the event loop: some milliseconds with RSA keys, less with elliptic curves."""
+PER_TURN: Final = 1
+"""Handshakes that begin in one turn of the event loop: a millisecond with a key of RSA-2048, half of it with P-256."""
 
 AT_ONCE: Final = 16
 SLOW_S: Final = 0.25
 
 ACCEPT_PER_TURN: Final = 64
-LOOK_AGAIN_S: Final = 0.05
-"""After this time a hello that has come in part is looked at again."""
 RETRY_S: Final = 1.0
 """After this time a listener that ran out of descriptors accepts again, as asyncio's."""
 SHUTDOWN_TIMEOUT_S: Final = 1.0
 """How long a closed connection waits for its peer's close_notify."""
 
-HELLO_HEAD: Final = 5
 MAX_HELLO: Final = 16 * 1024 + 256
-HANDSHAKE_RECORD: Final = 0x16
+"""Bytes of a hello with its records. Clients' have some hundreds, with post-quantum keys two thousand."""
 
 _FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -52,9 +52,12 @@ log = get_logger("coordinatord.net")
 class Arrived:
     """A socket whose client has not finished its hello."""
 
-    __slots__ = ("peer", "sock", "timer")
+    __slots__ = ("awaited", "hello", "peer", "sock", "timer")
 
     def __init__(self, sock: socket.socket, peer: str, timer: asyncio.TimerHandle) -> None:
+        self.hello = Hello()
+        #: how many bytes the kernel waits for before it reports the socket
+        self.awaited = 1
         self.sock = sock
         self.peer = peer
         self.timer = timer
@@ -151,24 +154,27 @@ class Handshakes:
             return
         except OSError:
             head = b""
-        if not head:
+        if len(head) < arrived.awaited:  # the client has ended
             self._drop(arrived)
         elif head[0] != HANDSHAKE_RECORD:
             who = plaintext(head, self._protocol)
             self._refuse(arrived, who.kind, who.reason, advice=who.advice)
-        elif len(head) < HELLO_HEAD or len(head) < min(HELLO_HEAD + int.from_bytes(head[3:5], "big"), MAX_HELLO):
-            self._loop.remove_reader(sock)
-            self._loop.call_later(LOOK_AGAIN_S, self._look_again, sock)
+        elif (awaited := arrived.hello.awaited(head)) > MAX_HELLO:
+            self._refuse(arrived, "tls", f"a TLS hello of more than {MAX_HELLO} bytes")
+        elif awaited > len(head):
+            self._await(arrived, awaited)
         else:
+            self._await(arrived, 1)
             self._loop.remove_reader(sock)
             del self._waiting[sock]
             arrived.timer.cancel()
             self._queue.append(arrived)
             self._begin_soon()
 
-    def _look_again(self, sock: socket.socket) -> None:
-        if sock in self._waiting:
-            self._loop.add_reader(sock, self._look, sock)
+    def _await(self, arrived: Arrived, count: int) -> None:
+        """Be called when so many bytes of the client are there."""
+        arrived.awaited = count
+        arrived.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
 
     def _begin_soon(self) -> None:
         if self._queue and not self._is_due and len(self._quick) < AT_ONCE:

@@ -238,6 +238,90 @@ async def test_clients_that_never_finish_their_hello_hold_nobody_up_and_are_cut_
         assert server.metrics.rejected["tls"] == 40
 
 
+def hello_of(context: ssl.SSLContext) -> tuple[ssl.SSLObject, ssl.MemoryBIO, ssl.MemoryBIO]:
+    """A client that has written its hello, what it reads, and what it writes."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return client, incoming, outgoing
+
+
+async def test_a_hello_that_comes_slowly_is_looked_at_when_it_is_whole(
+    keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is polled: the kernel waits for the bytes. Its records may be small."""
+    context = make_context(keys.settings(), "SSL")
+    async with serving(lambda: context) as server:
+        looked = []
+        look = server.handshakes._look
+        monkeypatch.setattr(server.handshakes, "_look", lambda sock: (looked.append(sock), look(sock)))
+        client, incoming, outgoing = hello_of(client_context())
+        hello = outgoing.read()
+        message = hello[5:]
+        parts = [message[at : at + 100] for at in range(0, len(message), 100)]
+        sent = b"".join(b"\x16\x03\x01" + len(part).to_bytes(2, "big") + part for part in parts)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for at in range(len(sent) - 1):
+            writer.write(sent[at : at + 1])
+            await asyncio.sleep(0)
+        assert (await echoed(server.port, client_context()))[0] == b"hello"
+        assert len(looked) <= 1 + 1 + 2 * len(parts), "another's hello, the first byte, each record's head and end"
+        writer.write(sent[-1:])
+        is_done = False
+        while not is_done:
+            incoming.write(await asyncio.wait_for(reader.read(1 << 16), 60))
+            with contextlib.suppress(ssl.SSLWantReadError):
+                client.do_handshake()
+                is_done = True
+            writer.write(outgoing.read())
+        await until(lambda: len(server.made) == 2)
+        writer.close()
+
+
+@pytest.mark.parametrize("sent", [b"\x16", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc"])
+async def test_a_client_that_ends_in_its_hello_is_dropped(keys: Keys, sent: bytes) -> None:
+    context = make_context(keys.settings(), "SSL")
+    async with serving(lambda: context, timeout_s=600.0) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(sent)
+        await until(lambda: len(server.handshakes) == 1)
+        writer.write_eof()
+        with contextlib.suppress(ConnectionError):
+            assert await asyncio.wait_for(reader.read(), 60) == b""
+        await until(lambda: len(server.handshakes) == 0)
+        writer.close()
+
+
+async def test_a_hello_that_is_too_long_is_refused(keys: Keys) -> None:
+    context = make_context(keys.settings(), "SSL")
+    async with serving(lambda: context, timeout_s=600.0) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        record = b"\x16\x03\x01\x10\x00"
+        for at in range(5):
+            writer.write(record + (b"\x01\x01\x00\x00" if at == 0 else bytes(4)) + bytes(0x1000 - 4))
+        with contextlib.suppress(ConnectionError):
+            assert await asyncio.wait_for(reader.read(), 60) == b""
+        assert server.metrics.rejected["tls"] == 1
+        writer.close()
+
+
+@pytest.mark.parametrize("group", ["ffdhe2048", "ffdhe8192", "secp521r1"])
+async def test_a_client_does_not_choose_an_expensive_key_exchange(keys: Keys, group: str) -> None:
+    """With ffdhe8192, one hello of a client that nobody knows takes a hundred milliseconds of the event loop."""
+    context = make_context(keys.settings(), "SSL")
+    expensive = client_context()
+    expensive.set_ecdh_curve(group)
+    async with serving(lambda: context) as server:
+        with pytest.raises(ssl.SSLError):
+            await echoed(server.port, expensive)
+        usual = client_context()
+        usual.set_ecdh_curve("prime256v1")
+        assert (await echoed(server.port, usual))[0] == b"hello"
+        assert (await echoed(server.port, client_context()))[0] == b"hello", "whose first offer is another curve"
+
+
 async def test_a_turn_begins_a_few_handshakes(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
     context = make_context(keys.settings(), "SSL")
     async with serving(lambda: context) as server:
@@ -261,10 +345,7 @@ async def test_clients_that_stop_in_the_middle_of_their_handshakes_hold_nobody_u
     async with serving(lambda: context, timeout_s=30.0) as server:
         held = []
         for _ in range(3 * handshakes.AT_ONCE):
-            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-            client = client_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
-            with contextlib.suppress(ssl.SSLWantReadError):
-                client.do_handshake()
+            _, _, outgoing = hello_of(client_context())
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
             writer.write(outgoing.read())
             held.append((reader, writer))
