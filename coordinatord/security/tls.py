@@ -105,6 +105,8 @@ def make_context(settings: SecuritySettings, listener: str) -> ssl.SSLContext:
         # A client chooses the group of the key exchange. Of a hello with ffdhe8192 the server makes two powers of 8,192
         # bits, which takes a hundred milliseconds. Python has no call for a list of groups before 3.15.
         context.set_ecdh_curve("prime256v1")
+    # As Java: what is in the truststore is trusted, be it a root, an intermediate authority or the client's own.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
         _load_key(context, settings)
         context.verify_mode = _CLIENT_AUTH[settings.ssl_client_auth]

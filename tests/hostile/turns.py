@@ -142,6 +142,14 @@ class Measured:
         longest, self.selector.longest_s = self.selector.longest_s, 0.0
         return longest
 
+    def busy_s(self, seconds: float) -> float:
+        """CPU time that the loop's thread takes in so many seconds."""
+        assert self._thread.ident is not None
+        clock = time.pthread_getcpuclockid(self._thread.ident)
+        began_s = time.clock_gettime(clock)
+        time.sleep(seconds)
+        return time.clock_gettime(clock) - began_s
+
     def peer(self) -> Peer:
         return Peer(self.port)
 

@@ -59,6 +59,13 @@ def jwt(**claims: object) -> bytes:
 
 
 NOW = int(time.time())
+
+
+def mallory(subject: str) -> bytes:
+    """Somebody else's token: the answer has the name of the token's principal."""
+    return jwt(sub=subject, iat=NOW, exp=NOW + 3_600).replace(b"n,,", b"n,a=mallory,")
+
+
 EXPIRED = jwt(sub="alice", iat=NOW - 7_200, exp=NOW - 3_600)
 METADATA_V0: Message = (METADATA, 0, struct.pack(">i", 0))
 TALKS: dict[str, list[Message]] = {
@@ -82,6 +89,28 @@ TALKS: dict[str, list[Message]] = {
     "SCRAM: an unknown user": [handshake("SCRAM-SHA-256"), token(b"n,,n=eve,r=abcdef")],
     "SCRAM: nonsense": [handshake("SCRAM-SHA-512"), token(b"hello")],
     "SCRAM: for somebody else": [handshake("SCRAM-SHA-256"), token(b"n,a=bob,n=alice,r=abcdef")],
+    **{
+        f"SCRAM: {first!r}": [handshake("SCRAM-SHA-256"), token(first)]
+        for first in (
+            "n,,n=alice\u00ad,r=abcdef".encode(),
+            "n,,n=\uff41lice,r=abcdef".encode(),
+            b"n,,n=alice ,r=abcdef",
+            b"n,,n=ALICE,r=abcdef",
+            b"n,,n=al=ice,r=abcdef",
+            b"n,,n==41lice,r=abcdef",
+            b"n,,n=alice,r=",
+            b"n,,n=alice,r=abcdef,x=",
+            b"n,,n=alice,r=abcdef,tokenauth=true",
+            b"n,a==2C,n=alice,r=abcdef",
+            b"n,a=bob,n=eve,r=abcdef",
+            b"n,,n=alice,r=abcdef\n",
+            b"y,,n=alice,r=abcdef",
+        )
+    },
+    **{
+        f"tokens: the subject {subject!r}": [handshake("OAUTHBEARER"), token(mallory(subject)), token(b"\x01")]
+        for subject in ("alice\u00a0", " alice\t", "\0alice", "\u2003alice", "\uff41lice", "alice\x85", "\u00a0", " \t")
+    },
     "tokens: expired": [handshake("OAUTHBEARER"), token(EXPIRED), token(b"\x01")],
     "tokens: expired, v2": [handshake("OAUTHBEARER"), token(EXPIRED, 1), token(b"\x01", 2)],
     "tokens: no subject": [handshake("OAUTHBEARER"), token(jwt(iat=NOW, exp=NOW + 3_600)), token(b"\x01")],

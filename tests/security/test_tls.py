@@ -201,6 +201,46 @@ async def test_a_client_without_a_good_certificate_is_told_so_by_an_alert(
         assert server.metrics.rejected["tls"] == 1
 
 
+@pytest.mark.parametrize("trusted", ["the root", "an intermediate alone", "the client's own alone"])
+async def test_what_is_in_the_truststore_is_trusted(keys: Keys, trusted: str) -> None:
+    """As in Java, be it a root or not. tests/reference/test_client_certificates.py asks Kafka about many more."""
+    middle = CA.create_child_ca()
+    issued = middle.issue_cert(common_name="alice")
+    pem = {"the root": CA.cert_pem, "an intermediate alone": middle.cert_pem}.get(trusted, issued.cert_chain_pems[0])
+    keys.trusted.write_bytes(pem.bytes())
+    context = make_context(keys.settings(ssl_client_auth="required"), "SSL")
+    async with serving(lambda: context, admit=by_certificate("RULE:^CN=(.*?),.*$/$1/")) as server:
+        client = client_context()
+        issued.configure_cert(client)
+        await echoed(server.port, client)
+        assert server.made[0].principal == Principal("User", "alice")
+        with pytest.raises(ssl.SSLError):
+            await echoed(server.port, client_context(user="eve", issuer=OTHER_CA))
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_a_resumed_session_has_the_principal_of_its_certificate(keys: Keys, version: ssl.TLSVersion) -> None:
+    """The client sends no certificate then: it must not become anonymous, nor anybody else."""
+    context = make_context(keys.settings(ssl_client_auth="required"), "SSL")
+    async with serving(lambda: context, admit=by_certificate("RULE:^CN=(.*?),.*$/$1/")) as server:
+        client = client_context(user="alice")
+        client.maximum_version = version
+
+        def resumed(session: ssl.SSLSession | None) -> tuple[ssl.SSLSession | None, bool | None]:
+            with (
+                socket.create_connection(("127.0.0.1", server.port), timeout=60) as plain,
+                client.wrap_socket(plain, server_hostname="localhost", session=session) as peer,
+            ):
+                peer.sendall(b"hello")
+                assert peer.recv(5) == b"hello"
+                return peer.session, peer.session_reused
+
+        session, was_reused = await asyncio.to_thread(resumed, None)
+        assert not was_reused
+        assert (await asyncio.to_thread(resumed, session))[1]
+        assert [each.principal for each in server.made] == [Principal("User", "alice")] * 2
+
+
 async def test_a_certificate_that_is_asked_for_may_be_missing(keys: Keys) -> None:
     context = make_context(keys.settings(ssl_client_auth="requested"), "SSL")
     async with serving(lambda: context, admit=by_certificate("DEFAULT")) as server:
