@@ -307,6 +307,7 @@ async def test_a_hello_that_comes_slowly_is_looked_at_when_it_is_whole(
             writer.write(sent[at : at + 1])
             await asyncio.sleep(0)
         assert (await echoed(server.port, client_context()))[0] == b"hello"
+        assert len(server.handshakes._waiting) == 1, "no handshake begins with a part"
         assert len(looked) <= 1 + 1 + 2 * len(parts), "another's hello, the first byte, each record's head and end"
         writer.write(sent[-1:])
         is_done = False
