@@ -9,13 +9,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, parse_qsl
+from urllib.parse import parse_qsl
 
 from prometheus_client.exposition import make_wsgi_app
 from prometheus_client.registry import Collector
 
 from coordinatord.observe.exposition import ShellCollector, registry
 from coordinatord.observe.health import Health
+from coordinatord.observe.logger import get_logger
 from coordinatord.observe.metrics import Metrics
 from coordinatord.observe.part import Document, Part
 from kafka_wire.errors import ErrorCode
@@ -29,7 +30,11 @@ Pages = Mapping[str, tuple[str, Callable[[dict[str, list[str]]], object]]]
 Parts = Mapping[str, Part]
 
 OK = "200 OK"
+BAD_REQUEST = "400 Bad Request"
 UNAVAILABLE = "503 Service Unavailable"
+
+MAX_FIELDS = 20
+"""Fields of a query; no page has so many."""
 
 
 def application(
@@ -52,6 +57,16 @@ def application(
     metrics_app: WSGIApplication = make_wsgi_app(registry(*collectors))
 
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        try:
+            return page(environ, start_response)
+        except _BadRequest as error:
+            return _text(start_response, BAD_REQUEST, f"{error}\n")
+        except Exception:
+            get_logger().exception("admin page failed", path=environ.get("PATH_INFO"))
+            told = "The page could not be made; the log says why.\n"
+            return _text(start_response, "500 Internal Server Error", told)
+
+    def page(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         refusal = _refusal(environ, allowed_hosts)
         if refusal is not None:
             return _text(start_response, *refusal)
@@ -62,7 +77,7 @@ def application(
         if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
             return _text(start_response, "405 Method Not Allowed", "Only GET and HEAD.\n", ("Allow", "GET, HEAD"))
         if path == "/metrics":
-            return metrics_app(environ, start_response)
+            return _metrics(metrics_app, environ, start_response)
         if path == "/healthz":
             live, told = health.live()
             stuck = loop_stuck()
@@ -75,17 +90,41 @@ def application(
         if path == "/":
             return _html(start_response, _index(running, health, pages, listed))
         if path in pages:
-            query = parse_qs(environ.get("QUERY_STRING", ""), max_num_fields=20)
+            query: dict[str, list[str]] = {}
+            for name, value in _query(environ):
+                query.setdefault(name, []).append(value)
             return _json(start_response, OK, pages[path][1](query))
         return _text(start_response, "404 Not Found", "There is no such page; / names those there are.\n")
 
     return answer
 
 
+class _BadRequest(Exception):
+    """What is wrong with a request: a sentence for its sender."""
+
+
+def _query(environ: WSGIEnvironment, *, keep_blank_values: bool = False) -> list[tuple[str, str]]:
+    """The fields of a request's query. Raises _BadRequest if it has too many."""
+    try:
+        return parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values, max_num_fields=MAX_FIELDS)
+    except ValueError:
+        raise _BadRequest(f"A query has at most {MAX_FIELDS} fields.") from None
+
+
+def _metrics(app: WSGIApplication, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+    """prometheus-client's answer. It fails on an Accept header whose version it cannot read; such a header counts as
+    none (RFC 9110, 12.5.1).
+    """
+    try:
+        return app(environ, start_response)
+    except (TypeError, ValueError):
+        return app({**environ, "HTTP_ACCEPT": ""}, start_response)
+
+
 def _answer_part(environ: WSGIEnvironment, start_response: StartResponse, path: str, part: Part) -> Iterable[bytes]:
     # PATH_INFO is decoded, and so has lost which slashes are part of a name.
     raw = str(environ.get("RAW_PATH", path)).partition("?")[0]
-    query = dict(parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True, max_num_fields=20))
+    query = dict(_query(environ, keep_blank_values=True))
     scheme, _space, token = str(environ.get("HTTP_AUTHORIZATION", "")).partition(" ")
     status, content = part(str(environ["REQUEST_METHOD"]), raw, query, token if scheme == "Bearer" else "")
     if isinstance(content, Document):

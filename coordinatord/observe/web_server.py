@@ -44,6 +44,13 @@ RESPONSE_SECONDS: Final = 10.0
 """A request must have been sent within the one, from its connection on, and its response read within the other."""
 
 
+BAD_REQUEST: Final = b"HTTP/1.0 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+"""For a head in which wsgiref finds no request."""
+
+TOO_LARGE: Final = BAD_REQUEST.replace(b"400 Bad Request", b"431 Request Header Fields Too Large")
+"""For a head of more than HEAD_BYTES."""
+
+
 @dataclass(slots=True, eq=False)
 class _Client:
     """One connection: it sends its request, has it answered, and reads the response. `deadline_s` is monotonic."""
@@ -150,8 +157,12 @@ class AdminHttpServer:
             client.is_probe = head.startswith(PROBES)
             self._waiting[client.is_probe].append(client)
             self._begin(client.is_probe)
-        elif not data or len(head) > HEAD_BYTES:
+        elif not data:
             self._close(client)
+        elif len(head) > HEAD_BYTES:
+            self._selector.unregister(client.socket)
+            client.response = memoryview(TOO_LARGE)
+            self._begin_to_write(client)
 
     def _begin(self, is_probe: bool) -> None:
         """Make the pages that wait, as far as there are places."""
@@ -163,9 +174,11 @@ class AdminHttpServer:
     def _make(self, client: _Client) -> None:
         """On a thread of its own."""
         try:
-            client.response = memoryview(_Handler(bytes(client.head), client.peer, self).wfile.getvalue())
-        except Exception:  # the peer is told nothing; a disconnected one is not worth a traceback on standard error
+            response = _Handler(bytes(client.head), client.peer, self).wfile.getvalue()
+        except Exception:  # a head that cannot be read is not worth a traceback on standard error
             get_logger().debug("admin request failed", peer=str(client.peer), exc_info=True)
+            response = b""
+        client.response = memoryview(response or BAD_REQUEST)
         self._made.append(client)
         with contextlib.suppress(OSError):  # the server has stopped
             self._wake.send(b"\0")
@@ -177,11 +190,14 @@ class AdminHttpServer:
             client = self._made.popleft()
             self._places[client.is_probe] += 1
             client.is_served = False
-            client.deadline_s = time.monotonic() + RESPONSE_SECONDS
-            self._watch(client, selectors.EVENT_WRITE, self._write)
-            self._write(client)
+            self._begin_to_write(client)
         self._begin(False)
         self._begin(True)
+
+    def _begin_to_write(self, client: _Client) -> None:
+        client.deadline_s = time.monotonic() + RESPONSE_SECONDS
+        self._watch(client, selectors.EVENT_WRITE, self._write)
+        self._write(client)
 
     def _write(self, client: _Client) -> None:
         try:
@@ -213,6 +229,7 @@ class _Handler(WSGIRequestHandler):
     request: bytes
     rfile: BytesIO
     wfile: BytesIO
+    default_request_version = "HTTP/1.0"  # with 0.9, what is wrong with a request line is told without a status
 
     def __init__(self, request: bytes, peer: tuple[Any, ...], server: AdminHttpServer) -> None:
         super().__init__(request, peer, server)  # type: ignore[arg-type]  # it needs no more than these three have
