@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from coordinatord.admission.refusing import refusal
 from coordinatord.admission.rules import ERRORS, Client, Handler, May, Parts, amend
 from coordinatord.net.request import RequestContext
 from coordinatord.runtime.versions import fetch_error, fetch_groups, fetch_response
 from coordinatord.security.authorizer import Operation, ResourceType
+from coordinatord.topics.describe import by_one_identity
 from kafka_wire.api.consumer_group_describe import DescribedGroup
 from kafka_wire.errors import ErrorCode
 from kafka_wire.schema import ZERO_UUID
+
+T = TypeVar("T")
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 TRANSACTION = ResourceType.TRANSACTIONAL_ID
@@ -73,6 +77,11 @@ def metadata(client: Client, context: RequestContext, request: Any, handler: Han
     asked = request.topics
     if asked is None or (not asked and context.api_version == 0):
         amend(context, lambda response: _only_described(client, response))
+    elif asked:
+        identified = by_one_identity(asked, context.api_version)
+        if isinstance(identified, ErrorCode):
+            return handler(context, request)  # which refuses it
+        asked = request.topics = identified
     if request.include_cluster_authorized_operations or request.include_topic_authorized_operations:
         amend(context, lambda response: _operations(client, request, response))
     if not asked:
@@ -128,31 +137,34 @@ def cluster_operations(client: Client, request: Any, response: Any) -> None:
 
 
 def topic_partitions(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
-    """DescribeTopicPartitionsRequestHandler: all topics are those that the client may describe."""
+    """DescribeTopicPartitionsRequestHandler: pages and their cursors are made of topics that the client may describe,
+    so the handler asks for each.
+    """
 
     def operations(response: Any) -> Any:
         for topic in response.topics:
-            if topic.error_code != NO_TOPIC:
+            if topic.error_code not in (NO_TOPIC, ErrorCode.INVALID_REQUEST):
                 topic.topic_authorized_operations = client.operations(TOPIC, topic.name or "")
         return response
 
-    if not request.topics:
-        amend(context, lambda response: _only_described(client, response))
     amend(context, operations)
-    if not request.topics:
-        return handler(context, request)
+    return matched_topics(client, context, request, handler)
 
-    def may(client: Client, topic: Any) -> ErrorCode | None:
-        return None if client.may(DESCRIBE, TOPIC, topic.name) else NO_TOPIC
 
-    return Parts(may, "topics", "topics", ("name",))(client, context, request, handler)
+def _repeated(names: Iterable[T]) -> set[T]:
+    """What occurs several times in a request that must not repeat it: its handler refuses it, once, before Kafka's
+    controller looks at permissions.
+    """
+    return {name for name, count in Counter(names).items() if count > 1}
 
 
 def create_topics(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
     """ControllerApis.createTopics: who may not describe a new topic's settings does not get them."""
+    repeated = _repeated(topic.name for topic in request.topics)
 
     def may(client: Client, topic: Any) -> ErrorCode | None:
-        return None if client.may_cluster(CREATE) or client.may(CREATE, TOPIC, topic.name) else NO_TOPIC
+        is_allowed = client.may_cluster(CREATE) or client.may(CREATE, TOPIC, topic.name)
+        return None if is_allowed or topic.name in repeated else NO_TOPIC
 
     def settings(response: Any) -> Any:
         for topic in response.topics:
@@ -166,15 +178,33 @@ def create_topics(client: Client, context: RequestContext, request: Any, handler
     return Parts(may, "topics", "topics", ("name",))(client, context, request, handler)
 
 
+def create_partitions(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
+    """ControllerApis.createPartitions."""
+    repeated = _repeated(topic.name for topic in request.topics)
+
+    def may(client: Client, topic: Any) -> ErrorCode | None:
+        return None if topic.name in repeated or client.may(Operation.ALTER, TOPIC, topic.name) else NO_TOPIC
+
+    return Parts(may, "topics", "results")(client, context, request, handler)
+
+
 def delete_topics(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
     """ControllerApis.deleteTopics: the name of a topic that was given by id is told to who may describe it."""
     if client.may_cluster(DELETE):
         return handler(context, request)
 
+    def identity(topic: Any) -> tuple[str | None, bytes]:
+        return (topic, ZERO_UUID) if isinstance(topic, str) else (topic.name, topic.topic_id)
+
+    asked = "topics" if context.api_version >= 6 else "topic_names"
+    repeated = _repeated(map(identity, getattr(request, asked)))
+
     def may(client: Client, topic: Any) -> ErrorCode | None:
-        name = topic if isinstance(topic, str) else topic.name
+        name, topic_id = identity(topic)
+        if (name, topic_id) in repeated or (name is not None and topic_id != ZERO_UUID):
+            return None  # the handler refuses it, whatever it is
         if name is None:
-            return None if client.may_topic(DELETE, None, topic.topic_id) else NO_TOPIC
+            return None if client.may_topic(DELETE, None, topic_id) else NO_TOPIC
         if not client.may(DESCRIBE, TOPIC, name):
             return NO_TOPIC
         exists = client.topics.topic_id(name) is not None
@@ -189,7 +219,6 @@ def delete_topics(client: Client, context: RequestContext, request: Any, handler
         return response
 
     amend(context, names)
-    asked = "topics" if context.api_version >= 6 else "topic_names"
     return Parts(may, asked, "responses", ("name", "topic_id"))(client, context, request, handler)
 
 
@@ -198,61 +227,63 @@ def delete_topics(client: Client, context: RequestContext, request: Any, handler
 
 def offset_fetch(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
     """KafkaApis.handleOffsetFetchRequest: each group needs DESCRIBE, and each topic. If all topics of a group were
-    asked for, those that the client may not describe are left out.
+    asked for, those that the client may not describe are left out. A request may name a group several times, so the
+    answers of groups are told apart by their position.
     """
     version = context.api_version
-    groups = fetch_groups(request, version)
-    refused = {group.group_id for group in groups if not client.may(DESCRIBE, GROUP, group.group_id)}
-    if refused:
-        denied = [
-            fetch_error(group, ErrorCode.GROUP_AUTHORIZATION_FAILED, version)
-            for group in groups
-            if group.group_id in refused
-        ]
-        if len(denied) == len(groups):
-            return fetch_response(denied, version)
-        request.groups = [group for group in request.groups if group.group_id not in refused]
-        amend(context, lambda response: _with_groups(response, denied))
+    refused = [
+        None
+        if client.may(DESCRIBE, GROUP, group.group_id)
+        else fetch_error(group, ErrorCode.GROUP_AUTHORIZATION_FAILED, version)
+        for group in fetch_groups(request, version)
+    ]
+    denied = [each for each in refused if each is not None]
+    if denied and len(denied) == len(refused):
+        return fetch_response(denied, version)
+    asked = [request]
     if version >= 8:
-        for group in request.groups:
-            _without_topics(client, context, group, lambda response, at=group.group_id: _group_in(response, at))
-    else:
-        _without_topics(client, context, request, lambda response: response)
+        asked = [group for group, error in zip(request.groups, refused, strict=True) if error is None]
+        request.groups = asked
+    changes = [_without_topics(client, each) for each in asked]
+
+    def completed(response: Any) -> Any:
+        for answer, change in zip(response.groups if version >= 8 else [response], changes, strict=True):
+            if change is not None:
+                change(answer)
+        if denied:
+            answers = iter(response.groups)
+            response.groups = [next(answers) if error is None else error for error in refused]
+        return response
+
+    if denied or any(changes):
+        amend(context, completed)
     return handler(context, request)
 
 
-def _with_groups(response: Any, groups: list[Any]) -> Any:
-    response.groups += groups
-    return response
-
-
-def _group_in(response: Any, group_id: str) -> Any:
-    return next(group for group in response.groups if group.group_id == group_id)
-
-
-def _without_topics(client: Client, context: RequestContext, asked: Any, answer_of: Any) -> None:
-    """Take topics that the client may not describe out of a group's request, or of the answer if it asks for all."""
+def _without_topics(client: Client, asked: Any) -> Callable[[Any], None] | None:
+    """Take topics that the client may not describe out of the request for a group. Returns what is to be done with the
+    group's answer: add their errors, or take them out of an answer with all topics.
+    """
     from kafka_wire.api import offset_fetch as api
-
-    is_new = isinstance(asked, api.OffsetFetchRequestGroup)
-    topic_class: Any = api.OffsetFetchResponseTopics if is_new else api.OffsetFetchResponseTopic
-    partition_class: Any = api.OffsetFetchResponsePartitions if is_new else api.OffsetFetchResponsePartition
 
     def may(topic: Any) -> bool:
         return client.may_topic(DESCRIBE, topic.name, getattr(topic, "topic_id", b""))
 
     if asked.topics is None:
 
-        def described(response: Any) -> Any:
-            answer = answer_of(response)
+        def filtered(answer: Any) -> None:
             answer.topics = [topic for topic in answer.topics if may(topic)]
-            return response
 
-        amend(context, described)
-        return
-    denied = [topic for topic in asked.topics if not may(topic)]
+        return filtered
+    allowed: list[Any] = []
+    denied: list[Any] = []
+    for topic in asked.topics:
+        (allowed if may(topic) else denied).append(topic)
     if not denied:
-        return
+        return None
+    is_new = isinstance(asked, api.OffsetFetchRequestGroup)
+    topic_class: Any = api.OffsetFetchResponseTopics if is_new else api.OffsetFetchResponseTopic
+    partition_class: Any = api.OffsetFetchResponsePartitions if is_new else api.OffsetFetchResponsePartition
     added: list[Any] = []
     for topic in denied:
         made = topic_class(topic.name)
@@ -260,15 +291,13 @@ def _without_topics(client: Client, context: RequestContext, asked: Any, answer_
             made.topic_id = topic.topic_id
         made.partitions = [partition_class(index, -1, -1, "", NO_TOPIC) for index in topic.partition_indexes]
         added.append(made)
-    asked.topics = [topic for topic in asked.topics if topic not in denied]
+    asked.topics = allowed
 
-    def marked(response: Any) -> Any:
-        answer = answer_of(response)
+    def marked(answer: Any) -> None:
         if not answer.error_code:
             answer.topics += added
-        return response
 
-    amend(context, marked)
+    return marked
 
 
 def find_coordinator(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
@@ -414,3 +443,17 @@ def may_configs(operation: Operation) -> May:
         return None if client.may(operation, resource_type, resource.resource_name) else ERRORS[resource_type]
 
     return may
+
+
+_may_alter = may_configs(Operation.ALTER_CONFIGS)
+
+
+def altered_configs(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
+    """ConfigAdminManager.preprocess: a resource that occurs twice is refused before permissions are looked at."""
+    repeated = _repeated((each.resource_type, each.resource_name) for each in request.resources)
+
+    def may(client: Client, resource: Any) -> ErrorCode | None:
+        is_repeated = (resource.resource_type, resource.resource_name) in repeated
+        return None if is_repeated else _may_alter(client, resource)
+
+    return Parts(may, "resources", "responses", ("resource_type", "resource_name"))(client, context, request, handler)

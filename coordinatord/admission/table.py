@@ -56,14 +56,10 @@ TABLE: Final[dict[int, Rule]] = {
     ApiKey.DESCRIBE_CONFIGS: parts_by(
         special.may_configs(DESCRIBE_CONFIGS), "resources", "results", by=("resource_type", "resource_name")
     ),
-    ApiKey.ALTER_CONFIGS: parts_by(
-        special.may_configs(ALTER_CONFIGS), "resources", "responses", by=("resource_type", "resource_name")
-    ),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: parts_by(
-        special.may_configs(ALTER_CONFIGS), "resources", "responses", by=("resource_type", "resource_name")
-    ),
+    ApiKey.ALTER_CONFIGS: special.altered_configs,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: special.altered_configs,
     ApiKey.DESCRIBE_LOG_DIRS: needs(DESCRIBE, CLUSTER),
-    ApiKey.CREATE_PARTITIONS: parts(ALTER, TOPIC, "topics", "results"),
+    ApiKey.CREATE_PARTITIONS: special.create_partitions,
     ApiKey.DELETE_GROUPS: parts(DELETE, GROUP, "groups_names", "results", name=None, by=("group_id",)),
     ApiKey.ELECT_LEADERS: needs(ALTER, CLUSTER),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: needs(DESCRIBE, CLUSTER),

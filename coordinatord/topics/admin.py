@@ -293,6 +293,7 @@ class Administration:
             return DeleteTopicsResponse(0, [DeletableTopicResult(each.name, each.topic_id, error) for each in asked])
         results: list[DeletableTopicResult] = []
         counts = Counter((each.name, each.topic_id) for each in asked)
+        twice = {topic_id for (name, topic_id), count in counts.items() if name is None and count > 1}
         found: dict[Topic, DeleteTopicState] = {}
         doubled: set[Topic] = set()
         for each in asked:
@@ -305,7 +306,7 @@ class Administration:
             except Refusal as refusal:
                 results.append(DeletableTopicResult(each.name, each.topic_id, refusal.error, refusal.message))
                 continue
-            if topic in found:
+            if topic in found or topic.topic_id in twice:
                 doubled.add(topic)
                 message = "The provided topic name maps to an ID that was already supplied."
                 results.append(DeletableTopicResult(topic.name, topic.topic_id, ErrorCode.INVALID_REQUEST, message))

@@ -96,11 +96,13 @@ class Describing:
         """
         self.catalogue.refresh()
         asked = request.topics
-        error = _why_unclear(asked or [], context.api_version)
-        if error is not None:
-            topics = [MetadataResponseTopic(error, each.name or "", each.topic_id) for each in asked or ()]
-            return MetadataResponse(topics=topics, error_code=error)
         is_all = asked is None or (not asked and context.api_version == 0)
+        if asked:
+            identified = by_one_identity(asked, context.api_version)
+            if isinstance(identified, ErrorCode):
+                topics = [MetadataResponseTopic(identified, each.name or "", each.topic_id) for each in asked]
+                return MetadataResponse(topics=topics, error_code=identified)
+            asked = identified
         missing = [] if is_all or asked is None else self._to_create(asked, request)
         steps = self._metadata(context, request, asked, missing)
         many = self.catalogue.partition_count if asked is None or is_all else len(asked)
@@ -113,7 +115,7 @@ class Describing:
         """The names that do not exist and may be created."""
         if not (request.allow_auto_topic_creation and self._may_create):
             return []
-        names = dict.fromkeys(each.name for each in asked if each.name is not None)
+        names = [each.name for each in asked if each.name is not None]
         return [name for name in names if name not in self.catalogue.by_name and name not in RESERVED]
 
     def _metadata(
@@ -131,17 +133,14 @@ class Describing:
                 if topic.name not in UNLISTED:
                     topics.append(self._topic(topic))
                     yield None
-        elif any(each.topic_id != ZERO_UUID for each in asked):
-            for topic_id in dict.fromkeys(each.topic_id for each in asked):
-                topics += self._by_id(topic_id)
-                yield None
         else:
-            for name in dict.fromkeys(each.name for each in asked if each.name is not None):
-                topics.append(self._by_name(name))
+            for each in asked:
+                topics.append(self._by_id(each.topic_id) if each.name is None else self._by_name(each.name))
                 yield None
         if request.include_topic_authorized_operations:
-            for each in topics:
-                each.topic_authorized_operations = TOPIC_OPERATIONS
+            for topic in topics:
+                if topic.error_code != ErrorCode.UNKNOWN_TOPIC_ID:
+                    topic.topic_authorized_operations = TOPIC_OPERATIONS
         response = MetadataResponse(
             0,
             [
@@ -156,11 +155,11 @@ class Describing:
             response.cluster_authorized_operations = CLUSTER_OPERATIONS
         return response
 
-    def _by_id(self, topic_id: bytes) -> list[MetadataResponseTopic]:
+    def _by_id(self, topic_id: bytes) -> MetadataResponseTopic:
         topic = self.catalogue.by_id.get(topic_id)
         if topic is not None:
-            return [self._topic(topic)]
-        return [] if topic_id == ZERO_UUID else [MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)]
+            return self._topic(topic)
+        return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
 
     def _by_name(self, name: str) -> MetadataResponseTopic:
         topic = self.catalogue.by_name.get(name)
@@ -234,9 +233,11 @@ class Describing:
     # DescribeTopicPartitions
 
     def describe_topic_partitions(
-        self, _context: RequestContext, request: DescribeTopicPartitionsRequest
+        self, context: RequestContext, request: DescribeTopicPartitionsRequest
     ) -> DescribeTopicPartitionsResponse:
-        """Paginated, sorted by name: a response that reaches its limit ends with a cursor to the next page."""
+        """Paginated, sorted by name: a response that reaches its limit ends with a cursor to the next page. Topics that
+        the client may not describe are on no page; those that it names follow the page, with an error.
+        """
         self.catalogue.refresh()
         cursor = request.cursor
         first = cursor.topic_name if cursor is not None else ""
@@ -244,11 +245,19 @@ class Describing:
         names = list(self.catalogue.by_name.keys() - UNLISTED) if fetch_all else [each.name for each in request.topics]
         if cursor is not None and (cursor.partition_index < 0 or (not fetch_all and first not in names)):
             return DescribeTopicPartitionsResponse(
-                topics=[DescribeTopicPartitionsResponseTopic(ErrorCode.INVALID_REQUEST, name) for name in names]
+                topics=[
+                    DescribeTopicPartitionsResponseTopic(ErrorCode.INVALID_REQUEST, each.name)
+                    for each in request.topics
+                ]
             )
+        wanted = sorted({name for name in names if name >= first})
+        may = context.may_describe
+        denied = [] if may is None or fetch_all else [name for name in wanted if not may(name)]
         left = max(1, min(MAX_PARTITIONS_DESCRIBED, request.response_partition_limit))
         response = DescribeTopicPartitionsResponse()
-        for name in sorted({name for name in names if name >= first}):
+        for name in wanted:
+            if may is not None and not may(name):
+                continue
             if left == 0:
                 response.next_cursor = Cursor(name, 0)
                 break
@@ -264,6 +273,9 @@ class Describing:
                 response.next_cursor = Cursor(name, stop)
                 break
             left -= max(0, stop - start)
+        for name in denied:
+            refused = DescribeTopicPartitionsResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, ZERO_UUID)
+            response.topics.append(refused)
         return response
 
     def _described(self, topic: Topic, start: int, stop: int) -> DescribeTopicPartitionsResponseTopic:
@@ -294,14 +306,18 @@ class Describing:
         )
 
 
-def _why_unclear(asked: list[MetadataRequestTopic], version: int) -> ErrorCode | None:
-    """Ids and null names exist since v10 but are valid only since v12; a topic needs one or the other."""
-    for each in asked:
-        if version < 12 and (each.name is None or each.topic_id != ZERO_UUID):
-            return ErrorCode.INVALID_REQUEST
-        if each.name is None and each.topic_id == ZERO_UUID:
-            return ErrorCode.INVALID_REQUEST
-    return None
+def by_one_identity(asked: list[MetadataRequestTopic], version: int) -> list[MetadataRequestTopic] | ErrorCode:
+    """The topics that a Metadata request names, each once, by the identity that is authorized and answered: if one has
+    an id (v12+), ids alone count, and no name creates a topic (KafkaApis.handleTopicMetadataRequest). INVALID_REQUEST
+    for ids and null names in versions that have the fields but not their meaning, and for a topic with neither.
+    """
+    if version < 12 and any(each.name is None or each.topic_id != ZERO_UUID for each in asked):
+        return ErrorCode.INVALID_REQUEST
+    ids = dict.fromkeys(each.topic_id for each in asked if each.topic_id != ZERO_UUID)
+    if ids:
+        return [MetadataRequestTopic(topic_id, None) for topic_id in ids]
+    names = dict.fromkeys(each.name for each in asked)
+    return ErrorCode.INVALID_REQUEST if None in names else [MetadataRequestTopic(ZERO_UUID, name) for name in names]
 
 
 def _producers(partition: Partition) -> list[ProducerState]:

@@ -63,6 +63,7 @@ from kafka_wire.api import (
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder
 from kafka_wire.schema import schema_of
+from tests.admission.repeated import REPEATED
 
 Op, R = Operation, ResourceType
 
@@ -117,8 +118,9 @@ def _principals() -> dict[str, tuple[Grant, ...]]:
     found["deleter"] = (Grant(R.TOPIC, Op.READ), Grant(R.GROUP, Op.DELETE))
     found["transactional"] = (Grant(R.TRANSACTIONAL_ID, Op.WRITE), Grant(R.TOPIC, Op.WRITE), Grant(R.GROUP, Op.READ))
     found["committer"] = (Grant(R.TRANSACTIONAL_ID, Op.WRITE), Grant(R.TOPIC, Op.READ), Grant(R.GROUP, Op.READ))
-    found["not-described"] = (Grant(R.TOPIC, Op.ALL), Grant(R.TOPIC, Op.DESCRIBE, Permission.DENY))
     found["creator"] = (Grant(R.CLUSTER, Op.CREATE), Grant(R.TOPIC, Op.DESCRIBE))
+    # The last one: it deletes a topic by its id, whose name it may not name.
+    found["not-described"] = (Grant(R.TOPIC, Op.ALL), Grant(R.TOPIC, Op.DESCRIBE, Permission.DENY))
     return found
 
 
@@ -412,6 +414,7 @@ CASES: tuple[Case, ...] = (
         describe_topic_partitions.TopicRequest(name) for name in (TOPIC, OTHER, NEW, "nowhere")
     ])),
     ("DescribeTopicPartitions of all", 0, lambda ids: describe_topic_partitions.DescribeTopicPartitionsRequest()),
+    *REPEATED,
 )  # fmt: skip
 
 
