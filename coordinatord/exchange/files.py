@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from coordinatord.log.segment import (
     CLEANED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
+    MAX_INT32,
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
     segment_name,
@@ -85,7 +87,7 @@ def unused(path: Path) -> Iterator[None]:
     Nothing is written, and a read-only directory is sufficient: the lock is a shared one.
     """
     try:
-        fd = os.open(path / checkpoint.LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path / checkpoint.LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         yield  # no lock file: a copy, or never used
         return
@@ -141,19 +143,27 @@ def _looks_like_one(directory: Path) -> bool:
     return checkpoint.PARTITION_METADATA in names or bool(segment_bases(names))
 
 
-def batches(path: Path) -> Iterator[Scanned]:
-    """Every batch of a segment, with its CRC checked. LogDamaged at the first invalid one."""
+def batches(path: Path, next_offset: int = 0) -> Iterator[Scanned]:
+    """Every batch of a segment, with its CRC checked, of offsets from `next_offset` on. LogDamaged at the first invalid
+    one.
+    """
     file = SOURCE.open(str(path))
     try:
-        yield from scan(file, str(path), 0, file.size())
+        yield from scan(file, str(path), 0, file.size(), next_offset=next_offset)
     finally:
         file.close()
 
 
 def examine(partition: Partition, *, clean: bool) -> Copied:
-    """Read a whole partition. Every batch must be valid, except at the last segment's end after an unclean stop."""
+    """Read a whole partition. Every batch must be valid, except at the last segment's end after an unclean stop. What
+    `copy` would copy must be regular files: Kafka makes no others, and a link could lead to any file of this machine.
+    """
     found = Copied()
     names = sorted(each.name for each in partition.path.iterdir())
+    for name in names:
+        if _belongs(name, indexes=True) and not stat.S_ISREG((partition.path / name).lstat().st_mode):
+            raise ExchangeError(f"{partition.path / name} is not a regular file: put the file itself there.")
+    epochs.read(SOURCE, str(partition.path))  # damage is found before anything is copied
     unfinished = [name for name in names if name.endswith((SWAP_SUFFIX, CLEANED_SUFFIX)) and is_aside(name)]
     if unfinished:
         raise ExchangeError(
@@ -164,9 +174,13 @@ def examine(partition: Partition, *, clean: bool) -> Copied:
     for segment in segments:
         size = segment.stat().st_size
         sound = 0
-        found.end_offset = int(segment.name[: -len(LOG_SUFFIX)])
+        base = int(segment.name[: -len(LOG_SUFFIX)])
+        found.end_offset = max(found.end_offset, base)
         try:
-            for _position, header, _buffer, _at in batches(segment):
+            for position, header, _buffer, _at in batches(segment, found.end_offset):
+                if header.last_offset - base > MAX_INT32:
+                    reason = f"offset {header.last_offset} does not belong to this segment"
+                    raise LogDamaged(str(segment), position, reason)
                 sound += header.size
                 found.end_offset = header.next_offset
                 found.records += header.record_count

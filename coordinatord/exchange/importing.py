@@ -13,6 +13,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 from coordinatord.config import Settings
@@ -38,8 +39,12 @@ from coordinatord.log.disk import replace_text
 from coordinatord.topics import catalogue, catalogue_file, producer_ids
 from coordinatord.topics.config_table import InvalidConfig
 from coordinatord.topics.configs import Configs
+from coordinatord.topics.names import why_invalid
 
 TIERED = "remote.storage.enable"
+
+MAX_PRODUCER_ID = 1 << 62
+"""Controllers count producer ids from 0, so none comes near; ids beyond an int64 could not be given out."""
 
 SHOWN = 5
 """Maximum names listed in a sentence; the rest are counted."""
@@ -54,6 +59,7 @@ def import_(sources: Sequence[Path], target: Path, settings: Settings, *, dry_ru
         _check_target(target, sources)
         metadata = broker.metadata
         topics = metadata.topics if metadata is not None else _topics_of(broker.partitions)
+        _check_topics(topics)
         taken = _match(broker, topics)
         rows: dict[str, Row] = {}
         taken_producer_id = -1
@@ -75,6 +81,10 @@ def import_(sources: Sequence[Path], target: Path, settings: Settings, *, dry_ru
                 "the next start cuts them off and says so, as Kafka's would."
             )
         next_producer_id = max(taken_producer_id + 1, metadata.next_producer_id if metadata is not None else 0)
+        if next_producer_id > MAX_PRODUCER_ID:
+            raise ExchangeError(
+                f"The log has a producer id of {next_producer_id - 1}: no broker gave it to a producer."
+            )
         if not dry_run:
             with _in_place_of(target) as directory:
                 known = {topic.name: topic.partitions for topic in topics.values()}
@@ -131,7 +141,29 @@ def _topics_of(found: Sequence[Partition]) -> dict[bytes, KafkaTopic]:
         topic_id = checkpoint.read_topic_id(SOURCE, str(partition.path)) or bytes(16)
         topic = topics.setdefault(partition.topic, KafkaTopic(partition.topic, topic_id))
         topic.partitions[partition.index] = 0
-    return {topic.topic_id if any(topic.topic_id) else topic.name.encode(): topic for topic in topics.values()}
+    by_id: dict[bytes, KafkaTopic] = {}
+    for topic in topics.values():
+        other = by_id.setdefault(topic.topic_id if any(topic.topic_id) else topic.name.encode(), topic)
+        if other is not topic:
+            raise ExchangeError(
+                f"The directories of the topics {other.name} and {topic.name} have the same topic id "
+                f"({checkpoint.PARTITION_METADATA}): leave out the copied ones."
+            )
+    return by_id
+
+
+def _check_topics(topics: Mapping[bytes, KafkaTopic]) -> None:
+    """Raises ExchangeError for topics that no controller makes."""
+    names: set[str] = set()
+    for topic in topics.values():
+        reason = why_invalid(topic.name)
+        if reason is None and topic.name in names:
+            reason = f"there are two topics {topic.name}"
+        if reason is None and min(topic.partitions, default=-1) < 0:
+            reason = f"topic {topic.name} has no partition, or one with a negative number"
+        if reason is not None:
+            raise ExchangeError(f"The cluster's metadata are not those of a Kafka cluster: {reason}.")
+        names.add(topic.name)
 
 
 def _match(broker: _Broker, topics: Mapping[bytes, KafkaTopic]) -> list[Partition]:
@@ -146,16 +178,19 @@ def _match(broker: _Broker, topics: Mapping[bytes, KafkaTopic]) -> list[Partitio
         else:
             taken.append(partition)
     have = {(each.topic, each.index) for each in taken}
-    missing = [
-        f"{topic.name}-{index}"
-        for topic in by_name.values()
-        for index in range(max(topic.partitions, default=-1) + 1)
-        if (topic.name, index) not in have
-    ]
+    counts = {topic.name: max(topic.partitions) + 1 for topic in by_name.values()}
+    missing = sum(counts.values()) - len(have)
     if missing:
+        absent = (
+            f"{name}-{index}"
+            for name, count in sorted(counts.items())
+            for index in range(count)
+            if (name, index) not in have
+        )
+        shown = ", ".join(islice(absent, SHOWN)) + (f" and {missing - SHOWN} more" if missing > SHOWN else "")
         raise ExchangeError(
-            f"{len(missing)} partitions of the cluster are not in {', '.join(map(str, broker.sources))}: "
-            f"{_some(sorted(missing))}. Name all of the broker's log.dirs; what other brokers have must be moved to "
+            f"{missing} partitions of the cluster are not in {', '.join(map(str, broker.sources))}: "
+            f"{shown}. Name all of the broker's log.dirs; what other brokers have must be moved to "
             "this one first (kafka-reassign-partitions.sh)."
         )
     if strays:
@@ -210,6 +245,8 @@ def _lead(partition: Path, leader_epoch: int, end_offset: int) -> None:
     """Begin the next leader epoch: a client of the former leader must see that the leader has changed (KIP-320)."""
     before = epochs.read(DISK, str(partition))
     ours = max(leader_epoch, before[-1][0]) + 1, end_offset
+    if ours[0] > epochs.MAX_EPOCH:
+        raise ExchangeError(f"{partition.name} has the last leader epoch that there is: nothing can lead it any more.")
     epochs.write(DISK, str(partition), (*(each for each in before if each[1] < end_offset), ours))
 
 

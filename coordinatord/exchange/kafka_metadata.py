@@ -125,7 +125,8 @@ def read_log(directory: Path, *, clean: bool) -> KafkaMetadata:
     begin = 0
     if snapshots:
         begin = int(snapshots[-1][:20])
-        _add_all(found, directory / snapshots[-1], 0)
+        if not _add_all(found, directory / snapshots[-1], 0):
+            raise LogDamaged(str(directory / snapshots[-1]), 0, "the snapshot does not end with its last record")
     segments = [directory / name for name in names if _SEGMENT.match(name)]
     for segment in segments:
         try:
@@ -207,9 +208,13 @@ def topic_records(topics: Iterable[tuple[KafkaTopic, dict[str, str]]], replica: 
     return out
 
 
-def _add_all(found: KafkaMetadata, path: Path, begin: int) -> None:
-    """Every record of a file from offset `begin` on."""
+def _add_all(found: KafkaMetadata, path: Path, begin: int) -> bool:
+    """Apply every record of a file from offset `begin` on. Returns whether the file ends with a control record, as
+    whole snapshots do.
+    """
+    is_ended = False
     for position, header, buffer, at in batches(path):
+        is_ended = header.is_control
         if header.is_control or header.last_offset < begin:
             continue
         try:
@@ -218,3 +223,4 @@ def _add_all(found: KafkaMetadata, path: Path, begin: int) -> None:
                     found.add(record.value)
         except (DecodeError, KeyError) as error:
             raise LogDamaged(str(path), position, f"not the records of a cluster's metadata: {error!r}") from None
+    return is_ended

@@ -12,6 +12,7 @@ import base64
 import binascii
 import os
 
+from coordinatord.log.config import LONG_MAX
 from coordinatord.log.disk import Disk, read_text, replace_text
 from coordinatord.log.errors import LogDamaged
 
@@ -73,6 +74,8 @@ def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
         for line in lines[2:]:
             topic, partition, offset = line.split(" ")
             offsets[topic, int(partition)] = int(offset)
+            if not 0 <= offsets[topic, int(partition)] <= LONG_MAX:
+                raise ValueError(f"{offset} is no offset")
         if int(lines[1]) != len(offsets):
             raise ValueError(f"{lines[1]} entries announced, {len(offsets)} found")
     except (ValueError, IndexError) as error:

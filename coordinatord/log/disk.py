@@ -321,7 +321,11 @@ class ReadOnlyDisk(OsDisk):
 
     def open(self, path: str, *, create: bool = False) -> File:
         assert not create, path
-        return OsFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe without a writer would block
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise OSError(errno.EINVAL, "It is not a regular file", path)
+        return OsFile(fd)
 
 
 class FilePool:

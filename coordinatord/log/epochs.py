@@ -9,10 +9,13 @@ import os
 from bisect import bisect_right
 from operator import itemgetter
 
+from coordinatord.log.config import LONG_MAX
 from coordinatord.log.disk import Disk, read_text, replace_text
 from coordinatord.log.errors import LogDamaged
 
 FILE = "leader-epoch-checkpoint"
+
+MAX_EPOCH = (1 << 31) - 1
 
 LeaderEpochs = tuple[tuple[int, int], ...]
 
@@ -34,7 +37,10 @@ def parsed(content: str, path: str) -> LeaderEpochs:
         if int(lines[0]) != 0:
             raise ValueError(f"version {lines[0]} is not known")
         pairs = [line.split(" ") for line in lines[2:]]
-        return tuple(sorted((int(epoch), int(offset)) for epoch, offset in pairs)) or FIRST
+        found = tuple(sorted((int(epoch), int(offset)) for epoch, offset in pairs)) or FIRST
+        if any(not (0 <= epoch <= MAX_EPOCH and 0 <= offset <= LONG_MAX) for epoch, offset in found):
+            raise ValueError("an epoch or an offset is out of range")
+        return found
     except (ValueError, IndexError) as error:
         raise LogDamaged(path, 0, f"not a leader epoch checkpoint: {error}") from None
 

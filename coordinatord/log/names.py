@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 
 from coordinatord.log import checkpoint, epochs
+from coordinatord.log.config import LONG_MAX
 from coordinatord.log.segment import CLEANED_SUFFIX, DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX
 
 METADATA_TOPIC = "__cluster_metadata"
@@ -69,9 +70,11 @@ def deleted_topic(name: str) -> bytes | None:
 
 
 def segment_base(name: str) -> int | None:
-    """The base offset of the segment that a file belongs to; None if it belongs to none."""
+    """The base offset of the segment that a file belongs to; None if it belongs to none, as with a number that is no
+    offset.
+    """
     matched = _SEGMENT.fullmatch(name)
-    return int(matched[1]) if matched else None
+    return int(matched[1]) if matched and int(matched[1]) <= LONG_MAX else None
 
 
 def segment_bases(names: Iterable[str]) -> list[int]:

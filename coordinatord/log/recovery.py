@@ -330,6 +330,9 @@ class _Indexer:
 
     def add(self, position: int, header: BatchHeader) -> None:
         segment = self._segment
+        if not 0 <= header.last_offset - segment.base_offset <= MAX_INT32:
+            reason = f"offset {header.last_offset} does not belong to this segment"
+            raise LogDamaged(segment.log_path, position, reason)
         if segment.first_timestamp is None and position == 0:
             segment.first_timestamp = header.base_timestamp
         entry, time_entry = segment.note_batch(
@@ -372,10 +375,6 @@ def _recover_last(disk: Disk, segment: Segment, recovery: PartitionRecovery, kno
         end = start
         try:
             for batch in scan(file, path, start, size, next_offset=end_offset):
-                if batch.header.last_offset - segment.base_offset > MAX_INT32:
-                    raise LogDamaged(
-                        path, batch.position, f"offset {batch.header.last_offset} does not belong to this segment"
-                    )
                 index.add(batch.position, batch.header)
                 end_offset = batch.header.next_offset
                 end = batch.position + batch.header.size

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from coordinatord.log.config import MAX_BATCH_BYTES
+from coordinatord.log.config import LONG_MAX, MAX_BATCH_BYTES
 from coordinatord.log.disk import File
 from coordinatord.log.errors import LogDamaged
 from kafka_wire.errors import DecodeError, TruncatedError
@@ -77,13 +77,14 @@ def scan(
                     size = max(rest, chunk_bytes)
                     break
                 raise AssertionError("a batch was unsound and is not")
-            if header.base_offset < next_offset or header.last_offset_delta < 0:
+            following = header.base_offset + header.last_offset_delta + 1
+            if header.base_offset < next_offset or header.last_offset_delta < 0 or following > LONG_MAX:
                 raise LogDamaged(
                     path,
                     position + at,
                     f"offsets {header.base_offset} to {header.last_offset} where {next_offset} was next",
                 )
-            next_offset = header.base_offset + header.last_offset_delta + 1
+            next_offset = following
             yield new(Scanned, (position + at, header, buffer, at))
             at += header.length + LENGTH_OVERHEAD
         if not have:
