@@ -96,7 +96,9 @@ def _show_version(context: click.Context, _option: click.Parameter, wanted: bool
     except PackageNotFoundError:
         number = "(not installed)"
     build = ", compiled" if is_compiled() else ""
-    click.echo(f"coordinatord {number}{build}, Python {platform.python_version()}")
+    from coordinatord.cli.terminal import echo
+
+    echo(f"coordinatord {number}{build}, Python {platform.python_version()}")
     context.exit()
 
 
@@ -115,8 +117,11 @@ def cli() -> None:
 
 def main(*args: Any) -> None:
     """The entry point of `coordinatord` and `python -m coordinatord`."""
+    from coordinatord.cli.terminal import echo, escape_errors
+
+    escape_errors()
     if sys.platform == "win32":
-        click.echo("coordinatord: this runs on Linux and macOS. On Windows, use WSL 2 or a container.", err=True)
+        echo("coordinatord: this runs on Linux and macOS. On Windows, use WSL 2 or a container.", err=True)
         raise SystemExit(1)
     if sys.argv[1:2] == ["lag"]:
         from coordinatord.pipeline.lag.without_pandas import keep_pandas_out

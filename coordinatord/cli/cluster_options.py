@@ -15,6 +15,7 @@ import click
 
 from coordinatord.cli.install import how_to_install
 from coordinatord.cli.options import BAD_SETTINGS, fail, sentence
+from coordinatord.cli.terminal import echo
 
 if TYPE_CHECKING:
     from coordinatord.admin.connection import Cluster
@@ -24,6 +25,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 NEEDS = "This needs kafka-python and rich"
 COMPLETION_S = 2.0
 """A shell's completion waits no longer for a cluster."""
+
+PLAIN = "@%+=:,./-_"
+"""Signs that are nothing special to a shell (shlex.quote leaves them as they are), beside letters and digits."""
 
 COMMAND_CONFIG = click.option(
     "--command-config",
@@ -62,7 +66,7 @@ def client_settings(file: Path | None) -> dict[str, str]:
     except ClientConfigError as error:
         fail(sentence(error), status=BAD_SETTINGS)
     if unused:
-        click.echo(f"--command-config {file}: not used here: {', '.join(unused)}", err=True)
+        echo(f"--command-config {file}: not used here: {', '.join(unused)}", err=True)
     return settings
 
 
@@ -104,7 +108,9 @@ def chosen(names: Sequence[str], known: Callable[[], list[str]], what: str) -> l
 
 
 def completing(kind: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """A shell's completion of names of groups or topics, from the cluster that the line names."""
+    """A shell's completion of names of groups or topics, from the cluster that the line names. Names of which a shell
+    or a terminal would obey a part are not offered: shells put them into the line unquoted.
+    """
 
     def complete(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
         try:
@@ -112,9 +118,13 @@ def completing(kind: str) -> Callable[[click.Context, click.Parameter, str], lis
                 names = [each for each in _names(cluster, kind) if each.startswith(incomplete)]
         except (SystemExit, Exception):
             return []
-        return names
+        return [each for each in names if _is_plain(each)]
 
     return complete
+
+
+def _is_plain(name: str) -> bool:
+    return not name.startswith("-") and bool(name) and all(each.isalnum() or each in PLAIN for each in name)
 
 
 def _for_completion(context: click.Context) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from coordinatord.cli.terminal import echo_data
+
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
@@ -20,4 +22,4 @@ def completion(shell: str) -> None:
 
     found = get_completion_class(shell)
     assert found is not None
-    click.echo(found(cli, {}, "coordinatord", "_COORDINATORD_COMPLETE").source())
+    echo_data(found(cli, {}, "coordinatord", "_COORDINATORD_COMPLETE").source() + "\n")

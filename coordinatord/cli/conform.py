@@ -18,6 +18,7 @@ from typing import NoReturn
 import click
 
 from coordinatord.cli.options import BAD_SETTINGS, fail
+from coordinatord.cli.terminal import echo, echo_data, echo_text
 from coordinatord.config.address import parse_listener
 from coordinatord.config.kinds import Unacceptable
 from coordinatord.conform import starting
@@ -93,7 +94,7 @@ def conform(
     if is_list:
         _list(stories)
     elif is_settings:
-        click.echo(starting.properties(by_settings(stories)[0][0]), nl=False)
+        echo_data(starting.properties(by_settings(stories)[0][0]))
     elif (bootstrap is None) == (command is None):
         fail("Say either --bootstrap HOST:PORT or --start COMMAND.", status=BAD_SETTINGS)
     else:
@@ -109,11 +110,11 @@ def conform(
         _write(junit_file, lambda: junit(outcomes, broker))
         _write(html_file, lambda: page(outcomes, broker, when))
         if explain:
-            click.echo(explained(outcomes[0]), nl=False)
+            echo_text(explained(outcomes[0]))
         elif is_json:
-            click.echo(json.dumps(as_json(outcomes, {"broker": broker, "time": when, "left": suite.left}), indent=2))
+            echo_text(json.dumps(as_json(outcomes, {"broker": broker, "time": when, "left": suite.left}), indent=2))
         else:
-            click.echo(text(outcomes, suite.left), nl=False)
+            echo_text(text(outcomes, suite.left))
         _exit(outcomes)
 
 
@@ -217,7 +218,7 @@ class _Suite:
 
 def _progress(outcome: Outcome) -> None:
     if sys.stderr.isatty() and outcome.verdict is not Verdict.NOT_PLAYED:
-        click.echo(f"  {outcome.verdict.value:<8} {outcome.story.name}", err=True)
+        echo(f"  {outcome.verdict.value:<8} {outcome.story.name}", err=True)
 
 
 def _chosen(patterns: Sequence[str], group_protocol: str | None) -> list[Story]:
@@ -242,7 +243,7 @@ def _list(stories: Sequence[Story]) -> None:
     width = max(len(story.name) for story in stories)
     for story in stories:
         first = next(part for part in story.parts if isinstance(part, str) and part.startswith("#"))
-        click.echo(f"{story.name:<{width}}  {first.removeprefix('# ')}")
+        echo(f"{story.name:<{width}}  {first.removeprefix('# ')}")
 
 
 def _assignment(given: str) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from coordinatord.cli.options import fail, load_or_exit
+from coordinatord.cli.terminal import echo
 
 if TYPE_CHECKING:
     from coordinatord.exchange.files import Report
@@ -48,9 +49,9 @@ def import_(
     target = settings.data_dir
     _show(lambda: run(sources, target, settings, dry_run=dry_run))
     if dry_run:
-        click.echo("Nothing was written.")
+        echo("Nothing was written.")
     else:
-        click.echo(f"{target} is ready: coordinatord serve --data-dir {target}")
+        echo(f"{target} is ready: coordinatord serve --data-dir {target}")
 
 
 @click.command(
@@ -89,9 +90,9 @@ def export(
     settings = load_or_exit(config, assignments, {"data-dir": data_dir}).settings
     _show(lambda: run(settings.data_dir, target, controllers, dry_run=dry_run))
     if dry_run:
-        click.echo("Nothing was written.")
+        echo("Nothing was written.")
     else:
-        click.echo(f"{target} is ready: start Kafka on it. Its first start reads and checks every batch.")
+        echo(f"{target} is ready: start Kafka on it. Its first start reads and checks every batch.")
 
 
 def _show(work: Callable[[], Report]) -> None:
@@ -106,8 +107,8 @@ def _show(work: Callable[[], Report]) -> None:
     except OSError as error:
         fail(f"{error.filename or 'a file'}: {error.strerror}. Nothing was left behind.")
     width = max([len(row.topic) for row in report.rows] + [len("topic")])
-    click.echo(f"{'topic':<{width}}  partitions       records         bytes")
+    echo(f"{'topic':<{width}}  partitions       records         bytes")
     for row in report.rows:
-        click.echo(f"{row.topic:<{width}}  {row.partitions:>10}  {row.records:>12}  {row.bytes:>12}")
+        echo(f"{row.topic:<{width}}  {row.partitions:>10}  {row.records:>12}  {row.bytes:>12}")
     for remark in report.remarks:
-        click.echo(remark)
+        echo(remark)

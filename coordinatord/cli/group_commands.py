@@ -12,7 +12,8 @@ import click
 
 from coordinatord.cli.cluster_options import AS_JSON, EXECUTE, chosen, completing, of_a_cluster, reached
 from coordinatord.cli.options import fail, utf8
-from coordinatord.cli.tables import assigned, number, printable, show
+from coordinatord.cli.tables import assigned, number, show
+from coordinatord.cli.terminal import echo, echo_text
 
 if TYPE_CHECKING:
     from coordinatord.admin.connection import Cluster
@@ -38,10 +39,10 @@ def list_(
         found = list_groups(cluster, states, kinds)
     if as_json:
         rows = [{"group_id": each.group_id, "type": each.kind, "state": each.state} for each in found]
-        click.echo(json.dumps(rows, indent=1))
+        echo_text(json.dumps(rows, indent=1))
         return
     if not found:
-        click.echo("The cluster has no such group." if states or kinds else "The cluster has no groups.", err=True)
+        echo("The cluster has no such group." if states or kinds else "The cluster has no groups.", err=True)
     show(
         ("GROUP", "TYPE", "STATE", "OF"),
         ((it.group_id, it.kind or "-", it.state or "-", it.protocol_type) for it in found),
@@ -61,10 +62,10 @@ def describe(groups: tuple[str, ...], bootstrap: str, command_config: Path | Non
         found = _described(cluster, groups)
         rows = {name: _partitions(cluster, group) for name, group in found.items()}
     if as_json:
-        click.echo(json.dumps([row for name in rows for row in rows[name]], indent=1))
+        echo_text(json.dumps([row for name in rows for row in rows[name]], indent=1))
         return
     for position, (name, group) in enumerate(found.items()):
-        click.echo(("\n" if position else "") + headline(group))
+        echo(*[""] * bool(position), headline(group))
         show(
             ("TOPIC", ">PARTITION", ">COMMITTED", ">END", ">LAG", "CLIENT", "HOST"),
             (
@@ -85,9 +86,9 @@ def describe(groups: tuple[str, ...], bootstrap: str, command_config: Path | Non
 def headline(group: Group) -> str:
     """A group in one line."""
     size = len(group.members)
-    text = f"Group {printable(group.group_id)} is {group.state}: {size} member{'' if size == 1 else 's'}"
+    text = f"Group {group.group_id} is {group.state}: {size} member{'' if size == 1 else 's'}"
     text += f" in epoch {group.epoch}" if group.epoch is not None else ""
-    text += f", assigned by {printable(group.assignor)}" if group.assignor else ""
+    text += f", assigned by {group.assignor}" if group.assignor else ""
     return f"{text} ({group.kind} protocol, node {group.coordinator})."
 
 
@@ -100,7 +101,7 @@ def _described(cluster: Cluster, names: Sequence[str]) -> dict[str, Group]:
     found = ask(cluster, wanted)
     missing = [name for name in wanted if name not in found]
     if names and missing:
-        fail(*(f"there is no group {printable(name)}." for name in missing))
+        fail(*(f"there is no group {name}." for name in missing))
     return {name: found[name] for name in wanted if name in found}
 
 
@@ -151,10 +152,10 @@ def members(groups: tuple[str, ...], bootstrap: str, command_config: Path | None
     with reached(bootstrap, command_config) as cluster:
         found = _described(cluster, groups)
     if as_json:
-        click.echo(json.dumps([_as_json(group, each) for group in found.values() for each in group.members], indent=1))
+        echo_text(json.dumps([_as_json(group, each) for group in found.values() for each in group.members], indent=1))
         return
     for position, group in enumerate(found.values()):
-        click.echo(("\n" if position else "") + headline(group))
+        echo(*[""] * bool(position), headline(group))
         if not group.members:
             continue
         has_target = any(each.target not in (None, each.assigned) for each in group.members)
@@ -206,16 +207,15 @@ def watch(groups: tuple[str, ...], bootstrap: str, command_config: Path | None, 
                 now = ask(cluster, wanted)
                 for name in dict.fromkeys([*before, *wanted]):
                     for line in changes(name, before.get(name), now.get(name), is_first=name not in before):
-                        click.echo(f"{time.strftime('%H:%M:%S')}  {line}")
+                        echo(f"{time.strftime('%H:%M:%S')}  {line}")
                 before = {name: now.get(name) for name in dict.fromkeys([*before, *wanted])}
                 time.sleep(interval)
         except KeyboardInterrupt:
-            click.echo("stopped", err=True)
+            echo("stopped", err=True)
 
 
 def changes(name: str, before: Group | None, now: Group | None, *, is_first: bool) -> Iterator[str]:
     """What has changed from one look to the next."""
-    name = printable(name)
     if now is None:
         if is_first or before is not None:
             yield f"{name}: there is no such group" if is_first else f"{name}: the group is gone"
@@ -223,7 +223,7 @@ def changes(name: str, before: Group | None, now: Group | None, *, is_first: boo
     if before is None:
         yield headline(now)
         for each in now.members:
-            yield f"{name}: {printable(each.name)} has {assigned(each.assigned)}"
+            yield f"{name}: {each.name} has {assigned(each.assigned)}"
         return
     if (before.state, before.epoch) != (now.state, now.epoch):
         epoch = f" in epoch {now.epoch}" if now.epoch is not None else ""
@@ -231,12 +231,12 @@ def changes(name: str, before: Group | None, now: Group | None, *, is_first: boo
     was = {each.member_id: each for each in before.members}
     here = {each.member_id: each for each in now.members}
     for member_id in (each for each in was if each not in here):
-        yield f"{name}: {printable(was[member_id].name)} has gone"
+        yield f"{name}: {was[member_id].name} has gone"
     for member_id, each in here.items():
         if member_id not in was:
-            yield f"{name}: {printable(each.name)} has come, with {assigned(each.assigned)}"
+            yield f"{name}: {each.name} has come, with {assigned(each.assigned)}"
         elif was[member_id].assigned != each.assigned:
-            yield f"{name}: {printable(each.name)}: {assigned(was[member_id].assigned)} → {assigned(each.assigned)}"
+            yield f"{name}: {each.name}: {assigned(was[member_id].assigned)} → {assigned(each.assigned)}"
 
 
 @click.command()
@@ -273,11 +273,9 @@ def delete(groups: tuple[str, ...], bootstrap: str, command_config: Path | None,
             for name in idle
         ),
     )
-    problems = [
-        f"group {printable(name)} is {it.state} and not deleted: it has {who(it)}." for name, it in active.items()
-    ]
+    problems = [f"group {name} is {it.state} and not deleted: it has {who(it)}." for name, it in active.items()]
     if not execute and idle:
-        click.echo(DRY_RUN, err=True)
+        echo(DRY_RUN, err=True)
     if problems or any(refused.values()):
         fail(*problems)
 
@@ -308,18 +306,18 @@ def evict(group: str, member: str, bootstrap: str, command_config: Path | None, 
         fitting = [it for it in found.members if member in (it.member_id, it.instance_id)]
         fitting = fitting or [it for it in found.members if it.client_id == member]
         if len(fitting) != 1:
-            ids = "".join(f"\n  {printable(it.member_id)}  {printable(it.name)}" for it in fitting or found.members)
+            ids = [f"  {it.member_id}  {it.name}" for it in fitting or found.members]
             some = (
-                f"{len(fitting)} members are called {printable(member)}; say which"
+                f"{len(fitting)} members are called {member}; say which"
                 if fitting
-                else (f"group {printable(group)} has no member {printable(member)}" + ("; it has" if ids else ""))
+                else (f"group {group} has no member {member}" + ("; it has" if ids else ""))
             )
-            fail(f"{some}:{ids}" if ids else f"{some}.")
+            fail(f"{some}:" if ids else f"{some}.", *ids)
         one = fitting[0]
-        text = f"{printable(one.name)} ({printable(one.member_id)}) with {assigned(one.assigned)}"
+        text = f"{one.name} ({one.member_id}) with {assigned(one.assigned)}"
         if not execute:
-            click.echo(f"Would remove {text}.")
-            click.echo(DRY_RUN, err=True)
+            echo(f"Would remove {text}.")
+            echo(DRY_RUN, err=True)
             return
         ask(cluster, found, one, reason)
-    click.echo(f"Removed {text}.")
+    echo(f"Removed {text}.")

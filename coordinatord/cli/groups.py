@@ -13,6 +13,7 @@ import click
 from coordinatord.cli import LazyGroup
 from coordinatord.cli.epochs import epoch_story, seconds, state_lines
 from coordinatord.cli.options import fail, utf8
+from coordinatord.cli.terminal import echo
 from coordinatord.cli.wire import Wire, WireError
 from coordinatord.cluster.placement import partition_for
 from coordinatord.group.result import NO_REASON
@@ -96,10 +97,10 @@ def why(group: str, bootstrap: str, last: int, as_json: bool) -> None:
         fail(str(error))
     if as_json:
         for record in records:
-            click.echo(json.dumps(record, ensure_ascii=False))
+            echo(json.dumps(record))
         return
     for line in told(group, state, records):
-        click.echo(line)
+        echo(line)
 
 
 def look_up(bootstrap: str, group: str, last: int) -> tuple[Any, list[dict[str, Any]]]:

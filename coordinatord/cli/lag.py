@@ -16,7 +16,9 @@ import click
 from coordinatord.cli.install import how_to_install
 from coordinatord.cli.options import BAD_SETTINGS, fail, sentence, utf8
 from coordinatord.cli.pipeline_options import SOURCE_OPTIONS, STATUS_OPTIONS, broker_of, undecoded
-from coordinatord.cli.tables import lines, number, printable
+from coordinatord.cli.tables import lines, number
+from coordinatord.cli.terminal import echo, echo_data, echo_text
+from coordinatord.observe.printable import printable
 
 SMALL_BYTES = 2 << 20
 """A log of so many bytes is decoded in plain Python sooner than numba is loaded."""
@@ -64,12 +66,12 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
     except SourceError as error:
         fail(sentence(error), status=BAD_SETTINGS)
     if form == "json":
-        click.echo(json.dumps([row._asdict() for row in found.rows], indent=1))
+        echo_text(json.dumps([row._asdict() for row in found.rows], indent=1))
     elif form == "csv":
-        click.echo(_csv(found.rows), nl=False)
+        echo_data(_csv(found.rows))
     else:
         for line in _tell(found, with_partitions=bool(groups)):
-            click.echo(line)
+            echo(line)
 
 
 for _option in (*SOURCE_OPTIONS, *STATUS_OPTIONS):  # of a command, in their order
@@ -114,7 +116,7 @@ def _looks(groups: Sequence[str], given: dict[str, Any]) -> Any:
         check_address("--end-offsets", ends, or_else="a broker's log directory")
     settings = broker_settings(broker)
     for address in {bootstrap, None if ends is None or is_place(ends) else ends} - {None}:
-        reach(address, settings, lambda told: click.echo(f"coordinatord: {told}", err=True))
+        reach(address, settings, lambda told: echo(f"coordinatord: {told}", err=True))
     rules = Rules(window_ms=given["window"] * 1000, min_lag=given["min_lag"])
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return Looks(read_options(options), ends, settings, rules, min(workers, MOST_WORKERS))
@@ -122,7 +124,7 @@ def _looks(groups: Sequence[str], given: dict[str, Any]) -> Any:
 
 def _tell_damage(found: Any) -> None:
     if found.undecoded:
-        click.echo(f"{undecoded(found.undecoded)}: what groups wrote there is missing here", err=True)
+        echo(f"{undecoded(found.undecoded)}: what groups wrote there is missing here", err=True)
 
 
 def _check_known(groups: Sequence[str], found: Any) -> None:
@@ -138,13 +140,13 @@ def _watch(looks: Any, found: Any, with_partitions: bool, interval: float) -> No
         while True:
             click.clear()  # a terminal's screen; elsewhere nothing
             for line in _tell(found, with_partitions=with_partitions):
-                click.echo(line)
-            click.echo()
+                echo(line)
+            echo()
             _tell_damage(found)
             time.sleep(interval)
             found = looks.look(_now_ms())
     except KeyboardInterrupt:
-        click.echo("stopped", err=True)
+        echo("stopped", err=True)
 
 
 def _csv(rows: Sequence[Any]) -> str:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from coordinatord.cli.options import fail
+from coordinatord.cli.terminal import echo
 from coordinatord.log.checkpoint import META_PROPERTIES
 from coordinatord.log.dump import Decoder, describe, plain
 from coordinatord.log.segment import LOG_SUFFIX
@@ -43,10 +45,10 @@ def dump(paths: tuple[Path, ...], records: bool, raw: bool) -> None:
     with _told_as_sentence():
         for path in paths:
             if path.is_dir() and not any(path.glob(f"*{LOG_SUFFIX}")):
-                raise click.ClickException(f"{path} has no segments: name a partition's directory, or a file.")
+                fail(f"{path} has no segments: name a partition's directory, or a file.")
             for line in describe(str(path), with_records=records, decoder=plain if raw else decoder_for(path)):
                 damaged = damaged or line.startswith("damaged at byte")
-                click.echo(line)
+                echo(line)
     raise SystemExit(1 if damaged else 0)
 
 
@@ -66,11 +68,11 @@ def verify(path: Path) -> None:
             for line in describe(str(segment)):
                 if line.startswith("damaged at byte"):
                     damaged += 1
-                    click.echo(f"{segment} is {line}")
+                    echo(f"{segment} is {line}")
         # One that nobody has written to has none yet.
         if not segments and not (path / META_PROPERTIES).exists():
-            raise click.ClickException(f"{path} has no segments: name a data directory, a partition's, or a segment.")
-    click.echo(f"{segments} segments, {total_bytes} bytes, {damaged} damaged")
+            fail(f"{path} has no segments: name a data directory, a partition's, or a segment.")
+    echo(f"{segments} segments, {total_bytes} bytes, {damaged} damaged")
     raise SystemExit(1 if damaged else 0)
 
 
@@ -98,17 +100,17 @@ def repair(segment: Path, position: int, yes: bool) -> None:
             witness = Witness(decode=os.path.basename(os.path.dirname(path)).startswith("__consumer_offsets-"))
             made = repairing.plan(disk, path, position, witness)
             for line in _told(made, witness):
-                click.echo(line)
+                echo(line)
             if not yes and not _asked():
-                click.echo("Nothing was changed. Add --yes to repair without asking.")
+                echo("Nothing was changed. Add --yes to repair without asking.")
                 raise SystemExit(1)
             for side_file in repairing.carry_out(disk, made, LogConfig().index_interval_bytes):
-                click.echo(f"kept aside: {side_file}")
-            click.echo(f"{made.name} ends at offset {made.end_offset} now.")
+                echo(f"kept aside: {side_file}")
+            echo(f"{made.name} ends at offset {made.end_offset} now.")
         finally:
             held.release()
     except (LogError, OSError) as error:
-        raise click.ClickException(str(error)) from None
+        fail(str(error))
 
 
 class Witness:
@@ -174,7 +176,7 @@ def _told_as_sentence() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise click.ClickException(f"{error.filename or 'a file'}: {error.strerror or error}") from None
+        fail(f"{error.filename or 'a file'}: {error.strerror or error}")
 
 
 def decoder_for(path: Path) -> Decoder:

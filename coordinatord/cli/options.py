@@ -9,6 +9,7 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
+from coordinatord.cli.terminal import echo
 from coordinatord.config import ConfigError, Entry, Loaded, load
 from coordinatord.config.load import SHORTHANDS, assignment
 
@@ -93,5 +94,5 @@ def sentence(error: object) -> str:
 def fail(*sentences: str, status: int = 1) -> NoReturn:
     """Say why on standard error, and exit."""
     for sentence in sentences:
-        click.echo(f"coordinatord: {sentence}", err=True)
+        echo(f"coordinatord: {sentence}", err=True)
     raise SystemExit(status)

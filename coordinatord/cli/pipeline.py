@@ -26,6 +26,7 @@ from coordinatord.cli.pipeline_options import (
     undecoded,
 )
 from coordinatord.cli.progress import Shown
+from coordinatord.cli.terminal import echo, echo_text
 
 QUIET = {
     "spark.ui.enabled": "false",
@@ -124,16 +125,16 @@ def run(**given: Any) -> None:
 def _tell(summary: Any, job: Any, given: dict[str, Any]) -> None:
     """What a run has done, and which groups need somebody."""
     count = len(summary.rows)
-    click.echo(
+    echo(
         f"{sum(summary.new.values()):,} new records in {summary.seconds:.1f} s; "
         f"{count} table{'' if count == 1 else 's'} in {str(given['out']).rstrip('/')}/tables"
     )
     if job.format != "delta" and "group_status" in summary.rows:
         for line in _who_needs_somebody(job.out):
-            click.echo(line)
+            echo(line)
     quarantined = summary.new.get("quarantine", 0)
     if quarantined:
-        click.echo(f"{undecoded(quarantined)}: see {job.out / 'facts' / 'quarantine'}", err=True)
+        echo(f"{undecoded(quarantined)}: see {job.out / 'facts' / 'quarantine'}", err=True)
 
 
 def _few_records(settings: dict[str, str]) -> dict[str, str]:
@@ -187,31 +188,31 @@ def _follow(spark: Any, job: Any, given: dict[str, Any]) -> None:
     def stop(number: int, _frame: Any) -> None:
         if follower.stop.is_set():
             os._exit(128 + number)
-        click.echo("stopping after the current batch; a second signal stops at once", err=True)
+        echo("stopping after the current batch; a second signal stops at once", err=True)
         follower.stop.set()
 
     outlives_sigterm(spark)
     # Spark has set handlers of its own, which cancel jobs.
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    click.echo(f"following, every {given['interval']:g} s; Ctrl-C stops", err=True)
+    echo(f"following, every {given['interval']:g} s; Ctrl-C stops", err=True)
     try:
         done = follower.run()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    click.echo(
+    echo(
         f"stopped: {done.batches:,} batches, {done.records:,} new records, {done.events:,} events in "
         f"{job.out / 'events'}; the next start resumes here"
     )
 
 
 def _say_batch(text: str) -> None:
-    click.echo(f"{_clock(time.time())}  {text}", err=True)
+    echo(f"{_clock(time.time())}  {text}", err=True)
 
 
 def _say_event(row: dict[str, Any]) -> None:
     where = f" {row['topic']}-{row['partition']}" if row["topic"] is not None else ""
-    click.echo(f"{_clock(row['at_ms'] / 1000)}  {row['kind']} {row['change']}: {row['group_id']}{where}: {row['text']}")
+    echo(f"{_clock(row['at_ms'] / 1000)}  {row['kind']} {row['change']}: {row['group_id']}{where}: {row['text']}")
 
 
 def _clock(time_s: float) -> str:
@@ -225,7 +226,7 @@ def tables() -> None:
         from coordinatord.pipeline.tables.describe import markdown
     except ModuleNotFoundError as error:
         fail(_no_spark(error))
-    click.echo(markdown(), nl=False)
+    echo_text(markdown())
 
 
 @pipeline.command()
@@ -267,20 +268,21 @@ def at(out: Path, group: str, when: str, compare: str | None, csv_path: Path | N
     except SourceError as error:
         fail(sentence(error), status=BAD_SETTINGS)
     for line in moments.tell(group, found[0]):
-        click.echo(line)
+        echo(line)
     if compare is not None:
         for line in moments.compare(*found):
-            click.echo(line)
+            echo(line)
     if csv_path is not None:
         try:
             csv_path.write_text("".join(f"{line}\n" for line in moments.csv_lines(found[0])), "utf-8")
         except OSError as error:
             fail(f"{csv_path} cannot be written: {error.strerror or error}.")
-    click.echo(
+    echo(
         "To reset the group to these offsets, stop its members"
         + ("" if csv_path else ", write them to a file with --csv FILE")
-        + " and (with --dry-run first) run\n  kafka-consumer-groups --bootstrap-server HOST:PORT "
-        f"--group {shlex.quote(group)} --reset-offsets --from-file {csv_path or 'FILE'} --execute"
+        + " and (with --dry-run first) run",
+        "  kafka-consumer-groups --bootstrap-server HOST:PORT "
+        f"--group {shlex.quote(group)} --reset-offsets --from-file {csv_path or 'FILE'} --execute",
     )
 
 
@@ -327,4 +329,4 @@ def report(out: Path, html_path: Path, chosen: tuple[str, ...], limit: int) -> N
         html_path.write_text(text, "utf-8")
     except OSError as error:
         fail(f"{html_path} cannot be written: {error.strerror or error}.")
-    click.echo(f"{html_path}: {len(text) / 1e6:.1f} MB; open it in a browser")
+    echo(f"{html_path}: {len(text) / 1e6:.1f} MB; open it in a browser")

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import click
 
+from coordinatord.cli.terminal import echo
 from coordinatord.pipeline.run.progress import Progress
 
 REDRAW_S = 0.1
@@ -33,7 +34,7 @@ class Shown(Progress):
     def stage(self, text: str, done: int = 0, total: int = 0) -> None:
         if not self.is_terminal:
             of = f" ({done + 1} of {total})" if total else ""
-            click.echo(f"  {text}{of} …", err=True)
+            echo(f"  {text}{of} …", err=True)
         elif total and self._bar is not None and self._bar.length == total and done:
             self._bar.label = f"{text:<34}"  # one bar for all things alike
             self._move(done)

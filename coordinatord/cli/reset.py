@@ -13,7 +13,8 @@ import click
 from coordinatord.cli.cluster_options import AS_JSON, EXECUTE, chosen, client_settings, of_a_cluster, reached
 from coordinatord.cli.group_commands import DRY_RUN, GROUPS
 from coordinatord.cli.options import BAD_SETTINGS, fail, utf8
-from coordinatord.cli.tables import number, printable, show
+from coordinatord.cli.tables import number, show
+from coordinatord.cli.terminal import echo, echo_data, echo_text
 
 if TYPE_CHECKING:
     from coordinatord.admin.connection import Cluster
@@ -127,7 +128,7 @@ def _plans(
             refused.append(busy(group))
             continue
         if group is None and not given["topics"] and not given["from_file"] and not given["to_moment"]:
-            fail(f"there is no group {printable(name)}.")
+            fail(f"there is no group {name}.")
         plans[name] = _plan(cluster, name, given, is_only_group=is_only_group)
     return plans, refused
 
@@ -136,8 +137,8 @@ def busy(group: Group) -> str:
     """Why a group's offsets are left alone."""
     from coordinatord.admin.groups import who
 
-    has = f"it has {printable(who(group))}" if group.members else "members are about to join it"
-    return f"group {printable(group.group_id)} is {group.state} and not reset: {has}. Stop them first."
+    has = f"it has {who(group)}" if group.members else "members are about to join it"
+    return f"group {group.group_id} is {group.state} and not reset: {has}. Stop them first."
 
 
 def _plan(cluster: Cluster, group: str, given: Mapping[str, Any], *, is_only_group: bool) -> Any:
@@ -222,7 +223,7 @@ def _tell(plans: Plans, given: Mapping[str, Any]) -> None:
 
     if given["export"]:
         offsets = {group: {each: move.after for each, move in moves.items()} for group, moves in plans.items()}
-        click.echo(to_csv(offsets, with_group=len(plans) > 1), nl=False)
+        echo_data(to_csv(offsets, with_group=len(plans) > 1))
         return
     rows = [
         (group, topic, part, move)
@@ -233,7 +234,7 @@ def _tell(plans: Plans, given: Mapping[str, Any]) -> None:
         names = ("group_id", "topic", "partition", "before", "after", "note", "executed")
         done = bool(given["execute"])
         values = [(*each[:3], each[3].before, each[3].after, each[3].why, done) for each in rows]
-        click.echo(json.dumps([dict(zip(names, each, strict=True)) for each in values], indent=1))
+        echo_text(json.dumps([dict(zip(names, each, strict=True)) for each in values], indent=1))
     else:
         show(
             ("GROUP", "TOPIC", ">PARTITION", ">BEFORE", ">AFTER", ">MOVES BY", "NOTE"),
@@ -251,7 +252,7 @@ def _tell(plans: Plans, given: Mapping[str, Any]) -> None:
             ),
         )
     if plans and not given["execute"]:
-        click.echo(DRY_RUN if rows else "There is nothing to reset.", err=True)
+        echo(DRY_RUN if rows else "There is nothing to reset.", err=True)
 
 
 @click.command()
@@ -272,16 +273,16 @@ def export(groups: tuple[str, ...], bootstrap: str, command_config: Path | None,
         found = {name: {each: it.offset for each, it in committed(cluster, name).items()} for name in names}
     empty = [name for name in names if not found[name]]
     if groups and empty:
-        fail(*(f"group {printable(name)} has committed nothing." for name in empty))
+        fail(*(f"group {name} has committed nothing." for name in empty))
     text = to_csv(found, with_group=True)
     if file is None:
-        click.echo(text, nl=False)
+        echo_data(text)
         return
     try:
         file.write_text(text, "utf-8")
     except OSError as error:
         fail(f"{file} cannot be written: {error.strerror or error}.")
-    click.echo(f"{file}: {sum(map(len, found.values())):,} offsets of {len(names) - len(empty):,} groups")
+    echo(f"{file}: {sum(map(len, found.values())):,} offsets of {len(names) - len(empty):,} groups")
 
 
 @click.command(name="import")

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from coordinatord.cli.options import BAD_SETTINGS, fail, load_or_exit, settings_options
+from coordinatord.cli.terminal import echo, echo_text
 from coordinatord.config import TABLE, Loaded
 from coordinatord.config.kinds import Setting, written
 from coordinatord.config.settings import HEADINGS
@@ -51,14 +52,14 @@ def settings(
     if not rows and not changed:
         fail(f"No setting's name contains {' or '.join(patterns)}.", status=BAD_SETTINGS)
     if not rows and form == "text":
-        click.echo("All settings are at their defaults.")
+        echo("All settings are at their defaults.")
     elif form == "json":
-        click.echo(json.dumps([_as_json(row, loaded) for row in rows], indent=2))
+        echo_text(json.dumps([_as_json(row, loaded) for row in rows], indent=2))
     else:
         lines = _toml(rows, loaded) if form == "toml" else _text(rows, loaded)
-        click.echo("\n".join(lines).strip("\n"))
+        echo_text("\n".join(lines).strip("\n"))
     for warning in loaded.warnings:
-        click.echo(f"coordinatord: {warning}", err=True)
+        echo(f"coordinatord: {warning}", err=True)
 
 
 def _text(rows: list[Setting], loaded: Loaded) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from coordinatord.cli.options import BAD_SETTINGS, fail
+from coordinatord.cli.terminal import echo, echo_text
 from coordinatord.simulation import page
 from coordinatord.simulation import report as reports
 from coordinatord.simulation import sweep as sweeps
@@ -111,17 +112,17 @@ def simulate(
     except BadScenario as error:
         fail(str(error) if str(error).endswith("?") else f"{error}.", status=BAD_SETTINGS)
     if trace:
-        click.echo()
-    click.echo(json.dumps(found.as_json(), indent=2) if as_json else reports.text(found), nl=as_json)
+        echo()
+    echo_text(json.dumps(found.as_json(), indent=2) if as_json else reports.text(found))
 
 
 def _tell(at_ms: int | None, text: str) -> None:
     if at_ms is None:
-        click.echo(f"{'forming':<11}  {text}")
+        echo(f"{'forming':<11}  {text}")
         return
     minutes, ms = divmod(at_ms, 60_000)
     hours, minutes = divmod(minutes, 60)
-    click.echo(f"{hours:d}:{minutes:02d}:{ms / 1000:06.3f}  {text}")
+    echo(f"{hours:d}:{minutes:02d}:{ms / 1000:06.3f}  {text}")
 
 
 def _sweep(scenario: Scenario, swept: tuple[str, ...], html: Path | None, as_json: bool, trace: bool) -> None:
@@ -134,7 +135,7 @@ def _sweep(scenario: Scenario, swept: tuple[str, ...], html: Path | None, as_jso
     for number, (settings, each) in enumerate(wanted, 1):
         told = ", ".join(" ".join(setting) for setting in settings)
         if not as_json and sys.stderr.isatty():
-            click.echo(f"  {number} of {len(wanted)}: {told} …", err=True)
+            echo(f"  {number} of {len(wanted)}: {told} …", err=True)
         runs.append(sweeps.Run(settings, sweeps.simulate(each)))
     if html is not None:
         try:
@@ -143,6 +144,6 @@ def _sweep(scenario: Scenario, swept: tuple[str, ...], html: Path | None, as_jso
             raise BadScenario(f"{html} cannot be written: {error.strerror or error}") from None
     if as_json:
         told_runs = [{"settings": dict(run.settings), "report": run.report.as_json()} for run in runs]
-        click.echo(json.dumps({"runs": told_runs, "advice": sweeps.advice(runs)}, indent=2))
+        echo_text(json.dumps({"runs": told_runs, "advice": sweeps.advice(runs)}, indent=2))
     else:
-        click.echo(sweeps.text(runs), nl=False)
+        echo_text(sweeps.text(runs))

@@ -9,6 +9,9 @@ from typing import TypeVar
 
 import click
 
+from coordinatord.cli.options import fail
+from coordinatord.cli.terminal import echo, echo_text
+
 T = TypeVar("T")
 
 DIRECTORY = click.Path(path_type=Path)
@@ -43,7 +46,7 @@ def copy(url: str, directory: Path, node_id: int) -> None:
     from coordinatord.postgresql.transfer import copy as run
 
     moved = _told(lambda: run(url, directory, node_id=node_id))
-    click.echo(f"{directory}: {moved.partitions} partitions, {moved.bytes} bytes")
+    echo(f"{directory}: {moved.partitions} partitions, {moved.bytes} bytes")
 
 
 @store.command()
@@ -61,7 +64,7 @@ def load(directory: Path, url: str, leaders: int) -> None:
 
     moved = _told(lambda: run(directory, url, leaders=leaders))
     more = f" --set storage.leaders={leaders}" if leaders > 1 else ""
-    click.echo(f"{moved.partitions} partitions, {moved.bytes} bytes: coordinatord serve --set storage={url}{more}")
+    echo(f"{moved.partitions} partitions, {moved.bytes} bytes: coordinatord serve --set storage={url}{more}")
 
 
 @cluster.command()
@@ -77,10 +80,10 @@ def status(url: str, as_json: bool) -> None:
 
     found = _told(lambda: read_status(url))
     if as_json:
-        click.echo(json.dumps(found.as_json(), ensure_ascii=False))
+        echo(json.dumps(found.as_json()))
     else:
         for line in status_lines(found):
-            click.echo(line)
+            echo(line)
 
 
 @store.command()
@@ -88,7 +91,7 @@ def ddl() -> None:
     """Print the statements that make the tables, for those who look before they run them."""
     from coordinatord.postgresql.schema import MIGRATIONS
 
-    click.echo("\n".join(each.strip() for each in MIGRATIONS))
+    echo_text("\n".join(each.strip() for each in MIGRATIONS))
 
 
 def _told(work: Callable[[], T]) -> T:
@@ -98,4 +101,4 @@ def _told(work: Callable[[], T]) -> T:
     try:
         return work()
     except (LogError, OSError) as error:
-        raise click.ClickException(str(error)) from None
+        fail(str(error))

@@ -6,6 +6,9 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
+from coordinatord.cli.terminal import echo
+from coordinatord.observe.printable import printable
+
 PIPE_WIDTH = 1_000
 """Nothing is folded for grep and awk."""
 NARROW = 40
@@ -16,7 +19,7 @@ NARROWEST = 8
 def show(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print `lines`."""
     for line in lines(heads, rows):
-        print(line)
+        echo(line)
 
 
 def lines(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -73,11 +76,6 @@ def _plain(heads: Sequence[str], texts: Sequence[Sequence[str]]) -> Iterator[str
         ).rstrip()
         for row, row_sizes in zip(rows, sizes, strict=True)
     )
-
-
-def printable(text: str) -> str:
-    """A client chooses names: what a terminal would obey is escaped."""
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 def number(value: int | None) -> str:

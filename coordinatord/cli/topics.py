@@ -12,7 +12,8 @@ from coordinatord.cli import LazyGroup
 from coordinatord.cli.cluster_options import AS_JSON, EXECUTE, chosen, completing, of_a_cluster, reached
 from coordinatord.cli.group_commands import DRY_RUN
 from coordinatord.cli.options import BAD_SETTINGS, fail, utf8
-from coordinatord.cli.tables import number, printable, show
+from coordinatord.cli.tables import number, show
+from coordinatord.cli.terminal import echo, echo_text
 
 if TYPE_CHECKING:
     from coordinatord.admin.connection import Cluster
@@ -38,7 +39,7 @@ def _described(cluster: Cluster, names: tuple[str, ...]) -> list[Topic]:
     wanted = chosen(names, lambda: [each.name for each in find(cluster, None)[0]], "topic")
     found, missing = find(cluster, wanted)
     if missing:
-        fail(*(f"there is no topic {printable(name)}." for name in missing))
+        fail(*(f"there is no topic {name}." for name in missing))
     add_details(cluster, found)
     return found
 
@@ -61,10 +62,10 @@ def list_(bootstrap: str, command_config: Path | None, internal: bool, as_json: 
     with reached(bootstrap, command_config) as cluster:
         found = [each for each in find(cluster, None)[0] if internal or not each.is_internal]
     if as_json:
-        click.echo(json.dumps([_as_json(each) for each in found], indent=1))
+        echo_text(json.dumps([_as_json(each) for each in found], indent=1))
         return
     if not found:
-        click.echo("The cluster has no topics.", err=True)
+        echo("The cluster has no topics.", err=True)
     show(
         ("TOPIC", ">PARTITIONS", ">REPLICATION", "TROUBLE"),
         ((each.name, str(len(each.partitions)), str(each.replication), each.trouble or "-") for each in found),
@@ -105,12 +106,12 @@ def describe(names: tuple[str, ...], bootstrap: str, command_config: Path | None
     with reached(bootstrap, command_config) as cluster:
         found = _described(cluster, names)
     if as_json:
-        click.echo(json.dumps([_as_json(each) for each in found], indent=1))
+        echo_text(json.dumps([_as_json(each) for each in found], indent=1))
         return
     for position, topic in enumerate(found):
-        click.echo(("\n" if position else "") + f"Topic {printable(topic.name)} ({topic.topic_id or 'no id'})")
+        echo(*[""] * bool(position), f"Topic {topic.name} ({topic.topic_id or 'no id'})")
         for name, value in sorted((topic.configs or {}).items()):
-            click.echo(f"  {name}={printable(value) if value is not None else '(hidden)'}")
+            echo(f"  {name}={'(hidden)' if value is None else value}")
         show(
             (">PARTITION", ">LEADER", "REPLICAS", "IN SYNC", ">START", ">END", ">RECORDS"),
             (
@@ -155,10 +156,10 @@ def create(
     settings = dict(each.split("=", 1) for each in configs)
     with reached(bootstrap, command_config) as cluster:
         if if_not_exists and find(cluster, [name])[0]:
-            click.echo(f"Topic {printable(name)} is there already.")
+            echo(f"Topic {name} is there already.")
             return
         ask(cluster, name, partitions, replication_factor, settings, only_check=dry_run)
-    click.echo(f"Topic {printable(name)} " + ("could be created. Nothing was changed." if dry_run else "was created."))
+    echo(f"Topic {name} " + ("could be created. Nothing was changed." if dry_run else "was created."))
 
 
 @click.command()
@@ -195,6 +196,6 @@ def delete(names: tuple[str, ...], bootstrap: str, command_config: Path | None, 
         ),
     )
     if not execute:
-        click.echo(DRY_RUN, err=True)
+        echo(DRY_RUN, err=True)
     if any(refused.values()):
         raise SystemExit(1)

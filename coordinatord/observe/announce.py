@@ -9,6 +9,7 @@ from pathlib import Path
 
 from coordinatord.observe.compiled import is_compiled
 from coordinatord.observe.logger import get_logger
+from coordinatord.observe.printable import printable
 
 
 def listening(bound: Sequence[tuple[str, str]], *, data_dir: Path, admin_url: str | None, people: bool) -> None:
@@ -35,7 +36,7 @@ def listening(bound: Sequence[tuple[str, str]], *, data_dir: Path, admin_url: st
         lines.append(f"Metrics and health: {admin_url}")
     lines.append("Stop it with Ctrl+C.")
     try:
-        print("\n".join(lines), file=sys.stderr, flush=True)  # noqa: T201
+        print("\n".join(map(printable, lines)), file=sys.stderr, flush=True)  # noqa: T201
     except (OSError, ValueError):
         return
 

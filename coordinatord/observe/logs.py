@@ -26,6 +26,7 @@ import orjson
 
 from coordinatord.observe import logger as loggers
 from coordinatord.observe.logger import get_logger
+from coordinatord.observe.printable import printable
 
 
 def _import_structlog() -> Any:
@@ -280,7 +281,7 @@ def _console(output: _Output, level: int, colors: bool) -> loggers.Make:
     """structlog's loggers, for people."""
     structlog = _import_structlog()
     renderer = structlog.dev.ConsoleRenderer(
-        colors=colors, pad_event_to=28, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
+        colors=colors, pad_event_to=28, sort_keys=False, exception_formatter=_traceback
     )
     processors = [_add_origin, _cut, _visible, renderer]
     wrapper: type[Any] = structlog.make_filtering_bound_logger(level)
@@ -359,13 +360,12 @@ def _cut(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]
 def _visible(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]:
     """Make control characters visible: a peer's client id must not forge log lines. JSON escapes them itself."""
     for field, value in event.items():
-        if isinstance(value, str) and not value.isprintable():
-            event[field] = "".join(map(_picture, value))
+        if isinstance(value, str):
+            event[field] = printable(value)
     return event
 
 
-def _picture(character: str) -> str:
-    """The character, Unicode's symbol of a control character (␊ for a line feed), or a replacement for others."""
-    if character.isprintable():
-        return character
-    return chr(0x2400 + ord(character)) if character < " " else "\N{REPLACEMENT CHARACTER}"
+def _traceback(stream: TextIO, info: Any) -> None:
+    """An exception below its line, indented, so that no line break in its message can begin a log line."""
+    for line in "".join(traceback.format_exception(info[1])).splitlines():
+        stream.write(f"\n  {printable(line)}")

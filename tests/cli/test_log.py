@@ -71,7 +71,7 @@ def test_a_path_that_is_not_there_is_told_in_a_sentence(tmp_path: Path) -> None:
 def test_where_there_is_nothing_to_look_at_is_not_called_sound(tmp_path: Path, command: str) -> None:
     code, lines = run(command, tmp_path)
     assert code == 1
-    assert lines[-1].startswith(f"Error: {tmp_path} has no segments: name a ")
+    assert lines[-1].startswith(f"coordinatord: {tmp_path} has no segments: name a ")
 
 
 def test_verify_takes_a_partition_or_a_segment_too(partition: Path) -> None:
@@ -81,7 +81,7 @@ def test_verify_takes_a_partition_or_a_segment_too(partition: Path) -> None:
     other = partition / "partition.metadata"
     other.write_text("version: 0")
     code, lines = run("verify", other)
-    assert (code, lines[-1].startswith(f"Error: {other} has no segments")) == (1, True)
+    assert (code, lines[-1].startswith(f"coordinatord: {other} has no segments")) == (1, True)
 
 
 def test_what_the_system_refuses_is_told_in_a_sentence(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,4 +91,4 @@ def test_what_the_system_refuses_is_told_in_a_sentence(partition: Path, monkeypa
     monkeypatch.setattr("coordinatord.cli.log.describe", refuse)
     for command in ("dump", "verify"):
         code, lines = run(command, partition)
-        assert (code, lines) == (1, ["Error: SEGMENT: Permission denied"])
+        assert (code, lines) == (1, ["coordinatord: SEGMENT: Permission denied"])

@@ -198,7 +198,7 @@ def test_a_daemon_that_runs_is_not_repaired(data_dir: Path) -> None:
     finally:
         held.release()
     assert result.exit_code == 1
-    assert result.output == f"Error: data directory {data_dir} is in use: stop the daemon first\n"
+    assert result.output == f"coordinatord: data directory {data_dir} is in use: stop the daemon first\n"
 
 
 def test_files_of_others_in_the_partition_stay(data_dir: Path) -> None:

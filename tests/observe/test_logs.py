@@ -89,7 +89,20 @@ def test_a_peers_text_cannot_draw_on_the_operators_terminal() -> None:
     logs.get_logger().info("joined", client_id="evil\n2026-01-01 [error] all is lost\x1b[31m")
     [line] = stream.getvalue().splitlines()
     assert line.isprintable()
-    assert "evil␊2026-01-01 [error] all is lost␛[31m" in line
+    assert r"evil\\n2026-01-01 [error] all is lost\\x1b[31m" in line  # structlog quotes what has spaces
+
+
+def test_an_exceptions_text_cannot_draw_on_the_operators_terminal() -> None:
+    stream = io.StringIO()
+    logs.configure("console", "info", stream)
+    try:
+        raise ValueError("evil\n2026-01-01 [error] all is lost\x1b[31m\x9b0m\u202e")
+    except ValueError:
+        logs.get_logger().exception("failed")
+    first, *others = stream.getvalue().splitlines()
+    assert "failed" in first
+    assert all(line.isprintable() and line.startswith("  ") for line in others)
+    assert r"  2026-01-01 [error] all is lost\x1b[31m\x9b0m\u202e" in others
 
 
 def test_a_long_text_is_cut(json_lines: Callable[[], list[dict[str, Any]]]) -> None:

@@ -1,0 +1,55 @@
+"""What commands print. Nothing else in this package writes to a terminal (a test looks for that).
+
+Names, reasons and error messages come from peers: groups, clients, brokers. Whatever a terminal would obey is escaped
+here, on the way out, so that no command has to know where a text comes from.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from types import TracebackType
+
+import click
+
+from coordinatord.observe.printable import printable
+
+
+def echo(*lines: str, err: bool = False) -> None:
+    """Print each of the lines, an empty one without an argument. A line break within a line is escaped as well.
+    `err`: on standard error.
+    """
+    for line in lines or ("",):
+        click.echo(printable(line), err=err)
+
+
+def echo_text(text: str) -> None:
+    """Print a text of several lines whose line breaks are the program's own, such as JSON or a report."""
+    echo(*text.removesuffix("\n").split("\n"))
+
+
+def echo_data(text: str) -> None:
+    """Print what other programs read, such as CSV or a shell's script: unchanged, but for a terminal."""
+    if sys.stdout.isatty():
+        echo_text(text)
+    else:
+        sys.stdout.write(text)  # click would take escape sequences out
+
+
+def escape_errors() -> None:
+    """Escape what no command prints itself: exceptions that end the program, and warnings that libraries log."""
+    sys.excepthook = _show_exception
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(_Escaped())
+
+
+def _show_exception(_kind: type[BaseException], error: BaseException, _trace: TracebackType | None) -> None:
+    echo(*"".join(traceback.format_exception(error)).splitlines(), err=True)
+
+
+class _Escaped(logging.Formatter):
+    """The message alone, in one line, as `logging.lastResort` has it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
