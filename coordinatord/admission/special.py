@@ -418,11 +418,13 @@ def topics_of_transactions(client: Client, _request: Any, response: Any) -> None
         state.topics = [topic for topic in state.topics if client.may(DESCRIBE, TOPIC, topic.topic)]
 
 
-def listed_transactions(client: Client, _request: Any, response: Any) -> None:
-    """KafkaApis.handleListTransactionsRequest."""
-    response.transaction_states = [
-        state for state in response.transaction_states if client.may(DESCRIBE, TRANSACTION, state.transactional_id)
-    ]
+def listing_transactions(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
+    """KafkaApis.handleListTransactionsRequest: only ids that the client may describe. The handler asks before it
+    matches the pattern, so that nobody has the ids of others matched.
+    """
+    assert context.admitted is not None, "the guard has made it"
+    context.admitted.may_describe = lambda name: client.may(DESCRIBE, TRANSACTION, name)
+    return handler(context, request)
 
 
 # Settings

@@ -72,7 +72,7 @@ TABLE: Final[dict[int, Rule]] = {
         parts(DESCRIBE, TRANSACTION, "transactional_ids", "transaction_states", name=None, by=("transactional_id",)),
         amended(special.topics_of_transactions),
     ),
-    ApiKey.LIST_TRANSACTIONS: amended(special.listed_transactions),
+    ApiKey.LIST_TRANSACTIONS: special.listing_transactions,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: all_of(_group, special.subscribed_topics),
     ApiKey.CONSUMER_GROUP_DESCRIBE: all_of(
         parts(DESCRIBE, GROUP, "group_ids", "groups", name=None, by=("group_id",)), amended(special.described_groups)

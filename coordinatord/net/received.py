@@ -21,10 +21,10 @@ requests per connection is limited (answers.MAX_HELD).
 class Admitted:
     """What is known of a request's permissions when its handler gets it. `may(name, topic id)`: whether the client may
     do with this topic what it asks for; where a handler asks that itself, `refused` are answers that it has to add.
-    `may_describe(name)`: whether the client may learn of a topic that its request does not name.
-    `charge(partitions)`: see `Received.may_change`. `amend` changes the response before it is encoded. `throttle_ms`:
-    for how long the client has to wait, because of what the request changes. `is_whole`: the handler has got all of the
-    request. Only guards say so.
+    `may_describe(name)`: whether the client may learn of a topic, or of a transactional id, that its request does not
+    name. `charge(partitions)`: see `Received.may_change`. `amend` changes the response before it is encoded.
+    `throttle_ms`: for how long the client has to wait, because of what the request changes. `is_whole`: the handler has
+    got all of the request. Only guards say so.
     """
 
     __slots__ = ("amend", "charge", "is_whole", "may", "may_describe", "refused", "throttle_ms")

@@ -17,20 +17,24 @@ from kafka_wire.api.alter_client_quotas import AlterClientQuotasRequest, EntityD
 from kafka_wire.api.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
+from kafka_wire.api.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kafka_wire.api.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kafka_wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kafka_wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kafka_wire.api.describe_groups import DescribeGroupsRequest
 from kafka_wire.api.describe_producers import DescribeProducersRequest, TopicRequest
 from kafka_wire.api.describe_topic_partitions import DescribeTopicPartitionsRequest
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from kafka_wire.api.init_producer_id import InitProducerIdRequest
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kafka_wire.api.list_transactions import ListTransactionsRequest
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -460,6 +464,114 @@ SETTINGS = {
     }
 }
 """What the daemon of an attack is set to."""
+@attack
+def patterns_of_transactional_ids(port: int) -> Iterator[None]:
+    """ListTransactions with a pattern that takes each id some microseconds, and with one for which RE2 gives up its
+    automaton; ten thousand ids, and some of 30 KB.
+    """
+    peer = Peer(port)
+    peer.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["ab"]), 4)
+    ids = [f"{'ab' * 40}-{number}" for number in range(10_000)] + [f"{number}{'aab' * 10_000}" for number in range(20)]
+    for first in range(0, len(ids), 500):
+        some = ids[first : first + 500]
+        frames = [request_frame(InitProducerIdRequest(each, 60_000, -1, -1), 4, 1) for each in some]
+        for frame in frames:
+            peer.socket.sendall(frame)
+        for _ in frames:
+            peer.receive()
+    while True:
+        for pattern in (".*a.{200}", "txn.*", "(.|a.{900})*b"):
+            peer.ask(ListTransactionsRequest([], [], -1, pattern), 2)
+            yield
+
+
+def _produced(peer: Peer, topic: str, *batches: bytes | bytearray) -> None:
+    for batch in batches:
+        data = [TopicProduceData(topic, ZERO_UUID, [PartitionProduceData(0, batch)])]
+        [answer] = peer.ask(ProduceRequest(None, -1, 60_000, data), 9).responses[0].partition_responses
+        assert answer.error_code == 0, answer
+
+
+def _looked_up(peer: Peer, topic: str, *timestamps: int) -> None:
+    """All at once: they are answered one after the other."""
+    frames = [
+        request_frame(ListOffsetsRequest(-1, 0, [ListOffsetsTopic(topic, [ListOffsetsPartition(0, -1, each)])]), 7, 1)
+        for each in timestamps
+    ]
+    peer.socket.sendall(b"".join(frames))
+    for _ in frames:
+        peer.receive()
+
+
+@attack
+def bombs_looked_up_by_time(port: int) -> Iterator[None]:
+    """A stored batch of 4 KB that has 120 MB when it is decompressed, with each codec: twenty requests in one write."""
+    peers = []
+    for codec in (Compression.ZSTD, Compression.GZIP, Compression.LZ4):
+        peers.append((Peer(port), f"bombed-{codec.name.lower()}"))
+        _topics(peers[-1][0], peers[-1][1])
+        _produced(*peers[-1], build_batch([(None, bytes(120 << 20))], 1_700_000_000_000, compression=codec))
+    while True:
+        for peer, topic in peers:
+            _looked_up(peer, topic, *range(20), -3)
+            yield
+
+
+@attack
+def many_records_looked_up_by_time(port: int) -> Iterator[None]:
+    """A batch of 900,000 records, whose times rise, and batches of one record whose times fall: 20,000 of them."""
+    peer = Peer(port)
+    _topics(peer, "risen")
+    _topics(peer, "fallen")
+    began_ms = 1_700_000_000_000
+    builder = BatchBuilder()
+    for number in range(900):
+        builder.extend([(None, None)] * 1_000, began_ms + number)
+    _produced(peer, "risen", builder.finish(compression=Compression.ZSTD))
+    one = [build_batch([(None, b"")], began_ms - number) for number in range(20_000)]
+    frames = [
+        request_frame(
+            ProduceRequest(None, -1, 60_000, [TopicProduceData("fallen", ZERO_UUID, [PartitionProduceData(0, each)])]),
+            9, 1,
+        )
+        for each in (*one, build_batch([(None, b"")], began_ms + 1))
+    ]  # fmt: skip
+    for first in range(0, len(frames), 500):
+        peer.socket.sendall(b"".join(frames[first : first + 500]))
+        for _ in frames[first : first + 500]:
+            peer.receive()
+    while True:
+        _looked_up(peer, "risen", *[began_ms + 899 - number for number in range(5)], -3)
+        _looked_up(peer, "fallen", *[began_ms + 1] * 5, -3)
+        yield
+
+
+@attack
+def greatest_time_of_deleted_records(port: int) -> Iterator[None]:
+    """The record with the greatest time is deleted, and 50,000 records follow."""
+    peer = Peer(port)
+    _topics(peer, "deleted")
+    _produced(peer, "deleted", build_batch([(None, b"")], 1_800_000_000_000))
+    peer.ask(DeleteRecordsRequest([DeleteRecordsTopic("deleted", [DeleteRecordsPartition(0, 1)])], 10_000), 2)
+    for _ in range(500):
+        _produced(peer, "deleted", build_batch([(None, bytes(100))] * 100, 1_700_000_000_000))
+    while True:
+        _looked_up(peer, "deleted", *[-3] * 20)
+        yield
+
+
+@attack
+def large_batches(port: int) -> Iterator[None]:
+    """Batches of 60 MB: one that a few kilobytes decompress to, and one that is as large as it is."""
+    peer = Peer(port)
+    own = [CreatableTopicConfig("max.message.bytes", str(100 << 20)), CreatableTopicConfig("retention.bytes", "1")]
+    peer.ask(CreateTopicsRequest([CreatableTopic("large", 1, 1, [], own)], timeout_ms=10_000), 5)
+    value = bytes(60 << 20)
+    batches = [build_batch([(None, value)], 1_700_000_000_000, compression=codec) for codec in list(Compression)]
+    while True:
+        for batch in batches:
+            _produced(peer, "large", batch)
+            yield
 
 
 def main(name: str, port: int, seconds: float) -> int:

@@ -13,6 +13,7 @@ from coordinatord.cluster.nodes import Nodes
 from coordinatord.config import Settings
 from coordinatord.log import DataDirectory, LogWriter
 from coordinatord.log.simulated_disk import CrashKind, SimulatedDisk
+from coordinatord.net.received import Admitted
 from coordinatord.net.slices import Slices, run_through
 from coordinatord.topics import Topics, catalogue_file
 from kafka_wire import registry
@@ -52,7 +53,7 @@ class Context:
 
     def __init__(self, world: World, api_key: int, api_version: int) -> None:
         self.codec = registry.codec(api_key, api_version)
-        self.admitted = None
+        self.admitted: Admitted | None = None
         self.api_version = api_version
         self.client_id = "test"
         self.client_host = "/127.0.0.1"
@@ -77,6 +78,10 @@ class Context:
     @property
     def where(self) -> tuple[bytes, int, int]:
         return self.body, 0, len(self.body)
+
+    @property
+    def may_describe(self) -> Callable[[str], bool] | None:
+        return None if self.admitted is None else self.admitted.may_describe
 
     def keep(self) -> tuple[bytes, int, int]:
         return self.where

@@ -6,10 +6,13 @@ Producers that do not know PRODUCER_FENCED get INVALID_PRODUCER_EPOCH instead (K
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from functools import partial
+from time import perf_counter
+from typing import Any, Final, Protocol
 
 from coordinatord.cluster.peers import LISTENER
 from coordinatord.cluster.placement import partition_for
+from coordinatord.group.consumer.expressions import Expression, InvalidExpression, compile_expression
 from coordinatord.net.request import RequestContext
 from coordinatord.net.slices import Slices, Steps, run_through
 from coordinatord.runtime.actors import later, respond_after
@@ -20,7 +23,6 @@ from coordinatord.transactions.coordinator import TransactionActor, Transactions
 from coordinatord.transactions.elsewhere import NO_EPOCH
 from coordinatord.transactions.events import AddPartitions, End, Init
 from coordinatord.transactions.markers import AT_ONCE
-from coordinatord.transactions.pattern import Pattern, PatternError
 from coordinatord.transactions.state import TopicPartition, TransactionState
 from coordinatord.transactions.steps import verify
 from kafka_wire.api import list_transactions
@@ -58,6 +60,9 @@ BUMPING_ADD_FROM = 4
 """From this version on, brokers send AddPartitionsToTxn for producers that follow transaction version 2."""
 BUMPING_END_FROM = 5
 """From this version on, EndTxn is sent by producers that follow transaction version 2."""
+
+MATCHING_S: Final = 0.020
+"""Seconds for which ids are matched on the other thread before a job of another request has its turn there."""
 
 
 class Topics(Protocol):
@@ -289,40 +294,55 @@ class TransactionApis:
         return respond_after(latest, context, DescribeTransactionsResponse(transaction_states=described))
 
     def list(self, context: RequestContext, request: ListTransactionsRequest) -> Any:
-        """All ids of this node that pass the filters; an error until all ids are loaded."""
+        """All ids of this node that pass the filters and that the client may describe; an error until all ids are
+        loaded.
+        """
         transactions = self.transactions
         if transactions.draining:
             return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if transactions.is_loading:
             return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        pattern = None
+        return Slices(self._list(context, request))
+
+    def _list(self, context: RequestContext, request: ListTransactionsRequest) -> Steps:
+        """The pattern is asked last and on another thread: it may need a second for one id."""
+        transactions = self.transactions
+        expression: Expression | None = None
         if request.transactional_id_pattern:
             try:
-                pattern = Pattern(request.transactional_id_pattern)
-            except PatternError:
+                expression = yield partial(compile_expression, request.transactional_id_pattern)
+            except InvalidExpression:
                 return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
         by_name = {state.shown: state for state in TransactionState}
         states = {by_name[name] for name in request.state_filters if name in by_name}
-        now_ms = transactions.now_ms()
-        listed = []
-        latest: TransactionActor | None = None
-        for actor in transactions.actors.values():
+        producer_ids = set(request.producer_id_filters)
+        may_describe, now_ms = context.may_describe, transactions.now_ms()
+        found: list[TransactionActor] = []
+        for actor in list(transactions.actors.values()):
             transaction = actor.transaction
             if (
-                (request.producer_id_filters and transaction.producer_id not in request.producer_id_filters)
-                or (request.state_filters and transaction.state not in states)
-                or (request.duration_filter >= 0 and now_ms - transaction.start_ms <= request.duration_filter)
-                or (pattern is not None and not pattern.matches(transaction.transactional_id))
+                (not producer_ids or transaction.producer_id in producer_ids)
+                and (not request.state_filters or transaction.state in states)
+                and (request.duration_filter < 0 or now_ms - transaction.start_ms > request.duration_filter)
+                and (may_describe is None or may_describe(transaction.transactional_id))
             ):
-                continue
-            listed.append(
-                list_transactions.TransactionState(
-                    transaction.transactional_id, transaction.producer_id, transaction.state.shown
-                )
-            )
-            latest = later(latest, actor)
+                found.append(actor)
+            yield None
+        if expression is not None:
+            found = yield from _matching(expression, found)
+        listed = []
         # The expiry of an id that is not listed may not be durable yet.
-        latest = later(latest, transactions.absent())
+        latest = transactions.absent()
+        for actor in found:
+            transaction = actor.transaction
+            if transaction.exists:
+                listed.append(
+                    list_transactions.TransactionState(
+                        transaction.transactional_id, transaction.producer_id, transaction.state.shown
+                    )
+                )
+                latest = later(latest, actor)
+            yield None
         known = {*by_name, "PrepareEpochFence"}
         unknown = [name for name in dict.fromkeys(request.state_filters) if name not in known]
         return respond_after(latest, context, ListTransactionsResponse(0, 0, unknown, listed))
@@ -335,6 +355,25 @@ class TransactionApis:
         if found is None:
             return None, ErrorCode.INVALID_PRODUCER_ID_MAPPING
         return (None, found) if isinstance(found, ErrorCode) else (found, None)
+
+
+def _matching(expression: Expression, actors: Sequence[TransactionActor]) -> Steps:
+    """The actors whose ids match."""
+    found: list[TransactionActor] = []
+    waiting = iter(actors)
+
+    def match_some() -> bool:
+        end_s = perf_counter() + MATCHING_S
+        for actor in waiting:
+            if expression.matches(actor.id):
+                found.append(actor)
+            if perf_counter() >= end_s:
+                return True
+        return False
+
+    while (yield match_some):
+        pass
+    return found
 
 
 def _as_known(error: ErrorCode) -> ErrorCode:
