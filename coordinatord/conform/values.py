@@ -8,7 +8,8 @@ read as a call of `dict`. Nothing is evaluated but literals, names that the stor
     assignment(topic, 0, 1, ...)       what it gets from SyncGroup: partitions of one topic
     header(key, version, flexible)     a request header, for frames that are wrong on purpose
     repeat(value, n)                   a string or bytes n times
-    batch("a", "b", ...)               a record batch with these values, at timestamps from 1_700_000_000_000 on
+    batch("a", "b", ...)               a record batch with these values, at timestamps from 1_700_000_000_000 on;
+                                       keys=["k", None, ...] are its keys
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import ast
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kafka_wire.codecs import encode_message
@@ -50,6 +51,7 @@ def header(api_key: int, api_version: int, flexible: bool = False) -> bytes:
 
 def batch(
     *record_values: str,
+    keys: Sequence[str | None] = (),
     producer_id: int = -1,
     producer_epoch: int = -1,
     base_sequence: int = -1,
@@ -57,7 +59,8 @@ def batch(
 ) -> bytes:
     builder = BatchBuilder()
     for number, value in enumerate(record_values):
-        builder.add(None, value.encode(), FIRST_TIMESTAMP_MS + number)
+        key = keys[number] if number < len(keys) else None
+        builder.add(None if key is None else key.encode(), value.encode(), FIRST_TIMESTAMP_MS + number)
     built = builder.finish(
         producer_id=producer_id,
         producer_epoch=producer_epoch,

@@ -29,6 +29,9 @@ UNREACHABLE = frozenset(
 )
 """Errors of a transaction coordinator that is currently unreachable."""
 
+_FOUND_WHILE_APPENDING = (ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP, ErrorCode.UNKNOWN_SERVER_ERROR)
+"""Errors of records with which Kafka returns the log start offset."""
+
 _NO_LEADER = absent(LeaderIdAndEpoch)
 """The default of a tagged field, shared by all responses and never modified."""
 
@@ -66,19 +69,23 @@ def refused_transactional(partition: Partition, index: int, error: ErrorCode, ve
 
 
 def rejected_records(index: int, rejected: Rejected, partition: Partition) -> PartitionProduceResponse:
-    if rejected.record_index < 0:
-        known_start = rejected.error in (ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP)
-        return refused_with(
-            index, rejected.error, log_start_offset=partition.log.log_start_offset if known_start else -1
+    """The response of a partition whose records are invalid. Since v8 it names each of them (KIP-467)."""
+    error, start = rejected.error, partition.log.log_start_offset
+    if not rejected.faults:
+        return refused_with(index, error, log_start_offset=start if error in _FOUND_WHILE_APPENDING else -1)
+    where = f" in topic partition {partition.log.name}"
+    faults = [
+        BatchIndexAndErrorMessage(fault.index, fault.reason if fault.is_time else fault.reason + where)
+        for fault in rejected.faults
+    ]
+    message = f"One or more records have been rejected due to {rejected.reason}"
+    if error is ErrorCode.INVALID_RECORD:
+        first = ", ".join(
+            f"RecordError(batchIndex={each.batch_index}, message='{each.batch_index_error_message}')"
+            for each in faults[:3]
         )
-    # KIP-467: the index of the record, and one message for the whole batch.
-    if rejected.error is ErrorCode.INVALID_TIMESTAMP:
-        message = "One or more records have been rejected due to invalid timestamp"
-    else:
-        message = f"One or more records have been rejected: {rejected.reason}"
-    fault = BatchIndexAndErrorMessage(rejected.record_index, rejected.reason)
-    start = partition.log.log_start_offset
-    return PartitionProduceResponse(index, rejected.error, -1, -1, start, [fault], message, _NO_LEADER)
+        message += f", and only showing the first three errors at most: [{first}]"
+    return PartitionProduceResponse(index, error, -1, -1, start, faults, message, _NO_LEADER)
 
 
 def refuse_all(request: ProduceRequest, error: ErrorCode, message: str | None = None) -> ProduceResponse:

@@ -5,21 +5,25 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
+import cramjam
 import pytest
 
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.amend import set_log_append_time
 from kafka_wire.records.batch import (
     CONTROL,
+    HEADER_BYTES,
     BatchBuilder,
     BatchHeader,
     build_batch,
     check_crc,
     read_header,
+    records,
     write_crc,
 )
 from kafka_wire.records.compression import Compression
-from kafka_wire.records.produced import Limits, Rejected, validate_produced
+from kafka_wire.records.key_values import key_values
+from kafka_wire.records.produced import MAX_FAULTS, Limits, Rejected, validate_produced
 
 NOW = 1_000_000
 
@@ -77,7 +81,7 @@ def test_a_good_batch_is_copied() -> None:
         (lambda: good(attributes=CONTROL), ErrorCode.INVALID_RECORD),
         (lambda: good(producer_id=7, base_sequence=-1), ErrorCode.INVALID_RECORD),
         (lambda: patched(21, ">h", 7), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
-        (lambda: patched(21, ">h", Compression.GZIP), ErrorCode.CORRUPT_MESSAGE),  # records are not gzip
+        (lambda: patched(21, ">h", Compression.GZIP), ErrorCode.UNKNOWN_SERVER_ERROR),  # records are not gzip
         (lambda: patched(65, ">B", 0x20), ErrorCode.INVALID_RECORD),  # a record's fields
     ],
 )
@@ -100,13 +104,13 @@ def test_zstd_needs_version_7() -> None:
 def test_a_bomb_is_refused() -> None:
     batch = build_batch([(b"a", bytes(5_000_000))], NOW, compression=Compression.ZSTD)
     assert len(batch) < 5000
-    assert rejected(batch, limits=Limits(max_decompressed_bytes=1_000_000)).error == ErrorCode.CORRUPT_MESSAGE
+    assert rejected(batch, limits=Limits(max_decompressed_bytes=1_000_000)).error == ErrorCode.MESSAGE_TOO_LARGE
 
 
 def test_compacted_topics_need_keys() -> None:
     batch = build_batch([(b"a", b"1"), (None, b"2")], NOW)
     refused = rejected(batch, limits=Limits(compacted=True))
-    assert (refused.error, refused.record_index) == (ErrorCode.INVALID_RECORD, 1)
+    assert (refused.error, [each.index for each in refused.faults]) == (ErrorCode.INVALID_RECORD, [1])
     taken(batch)
 
 
@@ -120,7 +124,7 @@ def test_timestamps_out_of_bounds() -> None:
             taken(builder.finish(), limits=limits)
         else:
             refused = rejected(builder.finish(), limits=limits)
-            assert (refused.error, refused.record_index) == (ErrorCode.INVALID_TIMESTAMP, 1)
+            assert (refused.error, [each.index for each in refused.faults]) == (ErrorCode.INVALID_TIMESTAMP, [1])
 
 
 def test_records_without_a_time_are_taken() -> None:
@@ -154,7 +158,7 @@ def test_offset_deltas_must_count_up() -> None:
     batch[64] = 2  # record 0: length, attributes, timestamp delta, offset delta
     write_crc(batch)
     refused = rejected(batch)
-    assert (refused.error, refused.record_index) == (ErrorCode.INVALID_RECORD, 0)
+    assert (refused.error, [each.index for each in refused.faults]) == (ErrorCode.INVALID_RECORD, [0])
 
 
 @pytest.mark.parametrize("base", [(1 << 63) - 1, (1 << 63) - 5])
@@ -168,4 +172,62 @@ def test_a_time_beyond_a_java_long_is_no_time_in_any_topic(base: int) -> None:
     write_crc(batch)
     limits = Limits(timestamp_after_max_ms=(1 << 63) - 1)
     found = rejected(bytes(batch), limits=limits)
-    assert (found.error, found.record_index) == (ErrorCode.INVALID_TIMESTAMP, 1)
+    assert (found.error, [each.index for each in found.faults]) == (ErrorCode.INVALID_TIMESTAMP, [1])
+
+
+def test_all_invalid_records_are_named() -> None:
+    """KIP-467, Kafka's LogValidator. Its answers are in the story produce_refused_records."""
+    builder = BatchBuilder()
+    for key, timestamp in ((None, NOW), (b"k", NOW), (None, NOW - 5_000), (b"k", NOW - 5_000)):
+        builder.add(key, b"v", timestamp)
+    batch = builder.finish()
+    found = rejected(batch, limits=Limits(compacted=True))
+    assert (found.error, [each.index for each in found.faults]) == (ErrorCode.INVALID_RECORD, [0, 2])
+    assert found.reason == "2 record errors in total"
+    found = rejected(batch, limits=Limits(timestamp_before_max_ms=1_000))
+    assert (found.error, [each.index for each in found.faults]) == (ErrorCode.INVALID_TIMESTAMP, [2, 3])
+    found = rejected(batch, limits=Limits(compacted=True, timestamp_before_max_ms=1_000))
+    assert found.error == ErrorCode.INVALID_TIMESTAMP
+    assert [(each.index, each.is_time) for each in found.faults] == [(0, False), (2, False), (3, True)]
+
+
+def test_how_many_invalid_records_are_named_is_limited() -> None:
+    found = rejected(build_batch([(None, b"")] * (MAX_FAULTS + 7), NOW), limits=Limits(compacted=True))
+    assert len(found.faults) == MAX_FAULTS
+    assert found.reason == f"{MAX_FAULTS + 7} record errors in total"
+
+
+def lz4(*, linked: bool) -> bytes:
+    """A batch whose LZ4 frame has two blocks."""
+    plain = build_batch([(b"k", b"".join(number.to_bytes(4) for number in range(40_000)))], NOW)
+    compressor = cramjam.lz4.Compressor(content_checksum=False, block_linked=linked)
+    compressor.compress(bytes(plain[HEADER_BYTES:]))
+    batch = plain[:HEADER_BYTES] + bytes(compressor.finish())
+    struct.pack_into(">i", batch, 8, len(batch) - 12)
+    struct.pack_into(">h", batch, 21, Compression.LZ4)
+    write_crc(batch)
+    return bytes(batch)
+
+
+def test_lz4_frames_that_java_cannot_read_are_refused() -> None:
+    taken(lz4(linked=False))
+    assert rejected(lz4(linked=True)).error == ErrorCode.UNKNOWN_SERVER_ERROR  # as in Kafka
+    for at, byte in ((61, 5), (65, 0x30), (65, 0x61), (66, 0x30), (66, 0x41)):
+        batch = bytearray(lz4(linked=False))
+        batch[at] = byte
+        write_crc(batch)
+        assert rejected(batch).error == ErrorCode.UNKNOWN_SERVER_ERROR, (at, byte)
+    assert rejected(lz4(linked=False)[:61] + b"").error == ErrorCode.INVALID_RECORD
+
+
+def test_keys_of_headers_may_be_any_bytes() -> None:
+    builder = BatchBuilder()
+    builder.add(b"k", b"v", NOW, [("XY", b"\xff"), ("h", None)])
+    batch = builder.finish()
+    at = batch.index(b"XY")
+    batch[at : at + 2] = b"\xc3("
+    write_crc(batch)
+    _, stored = taken(batch)
+    assert stored[HEADER_BYTES:] == batch[HEADER_BYTES:]
+    assert [each.headers for each in records(stored)] == [[("\ufffd(", b"\xff"), ("h", None)]]
+    assert key_values(stored, 0, read_header(stored)) == [(0, NOW, b"k", b"v")]

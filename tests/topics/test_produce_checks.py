@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,8 +14,9 @@ from coordinatord.topics.produce_checks import LOOP_BYTES, LOOP_RECORDS, checked
 from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records import produced
-from kafka_wire.records.batch import BatchHeader
+from kafka_wire.records.batch import BatchHeader, Buffer
 from kafka_wire.records.compression import Compression
+from kafka_wire.records.stamps import Stamp
 from kafka_wire.schema import ZERO_UUID
 from tests.topics.world import START_MS, World, batch
 
@@ -32,14 +34,14 @@ def bomb(size: int, compression: Compression = Compression.ZSTD) -> bytes:
 def decompressed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The bytes of each batch's records, as they are decompressed."""
     sizes: list[int] = []
-    read = produced.record_bytes
+    read = produced.record_section
 
-    def counted(*arguments: Any) -> bytes:
+    def counted(*arguments: Any) -> Buffer:
         section = read(*arguments)
         sizes.append(len(section))
         return section
 
-    monkeypatch.setattr(produced, "record_bytes", counted)
+    monkeypatch.setattr(produced, "record_section", counted)
     return sizes
 
 
@@ -74,13 +76,13 @@ def test_the_loop_decompresses_no_more_than_its_share(
 
 def test_the_loop_looks_at_no_more_records_than_its_share(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
-    read = produced.read_into
+    read = produced.stamps
 
-    def counted(add: Any, section: bytes, header: BatchHeader) -> None:
+    def counted(section: Buffer, header: BatchHeader) -> Iterator[Stamp]:
         looked_at.append(header.record_count)
-        read(add, section, header)
+        return read(section, header)
 
-    monkeypatch.setattr(produced, "read_into", counted)
+    monkeypatch.setattr(produced, "stamps", counted)
     context = send(world, *[batch(*[b""] * (LOOP_RECORDS // 2))] * 3)
     assert looked_at == [LOOP_RECORDS // 2] * 2
     assert not context.waits

@@ -12,7 +12,7 @@ from kafka_wire.records.batch import (
     LOG_APPEND_TIME,
     Buffer,
     read_header,
-    record_bytes,
+    record_section,
     write_crc,
 )
 from kafka_wire.records.compression import MAX_DECOMPRESSED_BYTES, Compression
@@ -45,7 +45,7 @@ def recompress(batch: Buffer, compression: Compression, max_bytes: int = MAX_DEC
     from kafka_wire.records.compressors import compress
 
     header = read_header(batch)
-    section = record_bytes(batch, 0, header, max_bytes)
+    section = record_section(batch, 0, header, max_bytes)
     out = bytearray(batch[:HEADER_BYTES]) + compress(compression, section)
     _PREFIX.pack_into(out, 0, header.base_offset, len(out) - LENGTH_OVERHEAD)
     _ATTRIBUTES.pack_into(out, ATTRIBUTES_AT, header.attributes & ~CODEC_MASK | compression)

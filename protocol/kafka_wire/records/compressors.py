@@ -7,6 +7,7 @@ length-prefixed raw blocks), librdkafka one raw block; like Kafka we read both a
 
 from __future__ import annotations
 
+import mmap
 import struct
 from typing import Any
 
@@ -19,6 +20,14 @@ XERIAL_BLOCK_BYTES = 32 * 1024
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 #: version and lowest compatible version, both 1
 XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
+
+LARGE_BYTES = 1 << 20
+"""Decompressed data of this size is not copied."""
+
+LZ4_MAGIC = 0x184D2204
+_LZ4_HEADER = struct.Struct("<IBB")
+_LZ4_INDEPENDENT = 0x20
+_LZ4_LEAST_BLOCK = 4
 
 _INT32 = struct.Struct(">i")
 _FIRST_OUTPUT_BYTES = 64 * 1024
@@ -33,15 +42,19 @@ def compress(codec: Compression, data: bytes | bytearray | memoryview, level: in
         return _compress_xerial(memoryview(data))
     if codec is Compression.LZ4:
         compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
-        compressor.compress(bytes(data))
+        view = memoryview(data)
+        for start in range(0, len(view), LARGE_BYTES):
+            compressor.compress(bytes(view[start : start + LARGE_BYTES]))
         return bytes(compressor.finish())
     if codec is Compression.ZSTD:
         return bytes(cramjam.zstd.compress(data, level))
     return bytes(data)
 
 
-def decompress(codec: int, data: memoryview, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """`data` decompressed. CompressionError when it is not of `codec`, or exceeds `max_bytes` decompressed."""
+def decompress(codec: int, data: memoryview, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes | memoryview:
+    """`data` decompressed: bytes, or a view if it is large. CompressionError when it is not of `codec`, or exceeds
+    `max_bytes` decompressed.
+    """
     if codec == Compression.NONE:
         return bytes(data)
     if not data:
@@ -57,13 +70,41 @@ def decompress(codec: int, data: memoryview, max_bytes: int = MAX_DECOMPRESSED_B
     raise CompressionError(f"unknown compression type {codec}")
 
 
-def _grow(module: Any, data: memoryview, max_bytes: int) -> bytes:
+def check_lz4_frame(data: memoryview) -> None:
+    """CompressionError unless Kafka's Java clients can read the LZ4 frame (their Lz4BlockInputStream): its blocks do
+    not refer to each other, and its header uses nothing that they do not know.
+    """
+    if len(data) < _LZ4_HEADER.size:
+        raise CompressionError("an LZ4 frame is cut short")
+    magic, flags, block = _LZ4_HEADER.unpack_from(data)
+    if magic != LZ4_MAGIC or flags >> 6 != 1:
+        raise CompressionError("not an LZ4 frame of version 1")
+    if not flags & _LZ4_INDEPENDENT:
+        raise CompressionError("the blocks of an LZ4 frame are linked")
+    if flags & 3 or block & 0x8F or block >> 4 < _LZ4_LEAST_BLOCK:
+        raise CompressionError("an LZ4 frame has a dictionary, or flags that are reserved")
+
+
+def _room(size: int) -> bytearray | mmap.mmap:
+    """A buffer for so many decompressed bytes. Large ones are zeroed by the kernel, page by page, as they are written:
+    to zero 100 MB beforehand would keep all threads of the interpreter waiting for a tenth of a second.
+    """
+    return bytearray(size) if size < LARGE_BYTES else mmap.mmap(-1, size)
+
+
+def _written(room: bytearray | mmap.mmap, size: int) -> bytes | memoryview:
+    """What is in a buffer: a view of a large one, which is not copied for the same reason."""
+    view = memoryview(room)[:size]
+    return bytes(view) if size < LARGE_BYTES else view
+
+
+def _grow(module: Any, data: memoryview, max_bytes: int) -> bytes | memoryview:
     """Decompress into a buffer that grows until the output fits or would exceed `max_bytes`."""
     size = min(max(_FIRST_OUTPUT_BYTES, 8 * len(data)), max_bytes)
     while True:
-        out = bytearray(size)
+        room = _room(size)
         try:
-            return bytes(memoryview(out)[: module.decompress_into(data, out)])
+            return _written(room, module.decompress_into(data, room))
         except cramjam.DecompressionError as error:
             if _OUTPUT_FULL not in str(error):
                 raise CompressionError(f"bad {module.__name__} data: {error}") from None
@@ -81,12 +122,27 @@ def _compress_xerial(data: memoryview) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
-    if data[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
-        return _snappy_block(data, max_bytes, 0)
+def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes | memoryview:
+    blocks = [data] if data[: len(XERIAL_MAGIC)] != XERIAL_MAGIC else _xerial_blocks(data)
+    try:
+        total = 0
+        for block in blocks:
+            total += cramjam.snappy.decompress_raw_len(block)
+            if total > max_bytes:
+                raise TooLargeError(f"more than {max_bytes} bytes when decompressed")
+        room = _room(total)
+        at = 0
+        with memoryview(room) as view:
+            for block in blocks:
+                at += cramjam.snappy.decompress_raw_into(block, view[at:])
+    except cramjam.DecompressionError as error:
+        raise CompressionError(f"bad snappy data: {error}") from None
+    return _written(room, at)
+
+
+def _xerial_blocks(data: memoryview) -> list[memoryview]:
     pos, end = len(XERIAL_HEADER), len(data)
-    parts: list[bytes] = []
-    total = 0
+    blocks = []
     while pos < end:
         if end - pos < 4:
             raise CompressionError("snappy data is cut short")
@@ -94,19 +150,6 @@ def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
         pos += 4
         if size <= 0 or size > end - pos:
             raise CompressionError("a snappy block's length is wrong")
-        block = _snappy_block(data[pos : pos + size], max_bytes, total)
-        total += len(block)
-        parts.append(block)
+        blocks.append(data[pos : pos + size])
         pos += size
-    return b"".join(parts)
-
-
-def _snappy_block(data: memoryview, max_bytes: int, before: int) -> bytes:
-    try:
-        size = cramjam.snappy.decompress_raw_len(data)
-        if size > max_bytes - before:
-            raise TooLargeError(f"more than {max_bytes} bytes when decompressed")
-        out = bytearray(size)
-        return bytes(memoryview(out)[: cramjam.snappy.decompress_raw_into(data, out)])
-    except cramjam.DecompressionError as error:
-        raise CompressionError(f"bad snappy data: {error}") from None
+    return blocks

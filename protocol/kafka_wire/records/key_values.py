@@ -1,8 +1,6 @@
-"""A batch's records as plain tuples, as fast as Python can: for replay, cleaning, validation and lookups by time."""
+"""A batch's records as plain tuples, as fast as Python can: for replay and cleaning."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from kafka_wire.errors import LengthError, TrailingBytesError, TruncatedError
 from kafka_wire.records import varint
@@ -11,12 +9,11 @@ from kafka_wire.records.batch import (
     BatchHeader,
     Buffer,
     check_count,
-    read_record_headers,
     record_bytes,
+    skip_record_headers,
 )
 from kafka_wire.records.compression import MAX_DECOMPRESSED_BYTES
 
-Add = Callable[["OffsetKeyValue"], object]
 #: (offset, timestamp, key, value)
 OffsetKeyValue = tuple[int, int, bytes | None, bytes | None]
 
@@ -33,18 +30,11 @@ def key_values(
     records commonly have them, costs no call. Lengths are zigzag, odd for negative, and -1 is null. A field may run
     past the record's end: the comparison with `stop` detects it.
     """
-    out: list[OffsetKeyValue] = []
-    read_into(out.append, record_bytes(data, pos, header, max_bytes), header)
-    return out
-
-
-def read_into(add: Add, section: bytes, header: BatchHeader) -> None:
-    """Call `add` with the (offset, timestamp, key, value) of every record of a batch, whose records, decompressed, are
-    `section`.
-    """
+    section = record_bytes(data, pos, header, max_bytes)
     end = len(section)
     check_count(header, end)
     append_time = bool(header.attributes & LOG_APPEND_TIME)
+    out: list[OffsetKeyValue] = []
     try:
         at = _read_all(
             section,
@@ -52,15 +42,18 @@ def read_into(add: Add, section: bytes, header: BatchHeader) -> None:
             header.base_offset,
             header.max_timestamp if append_time else header.base_timestamp,
             append_time,
-            add,
+            out,
         )
     except IndexError:
         raise TruncatedError("a record reaches beyond the end of its batch") from None
     if at != end:
         raise TrailingBytesError(f"{end - at} bytes follow the last of {header.record_count} records")
+    return out
 
 
-def _read_all(section: bytes, count: int, base_offset: int, base_timestamp: int, append_time: bool, add: Add) -> int:
+def _read_all(
+    section: bytes, count: int, base_offset: int, base_timestamp: int, append_time: bool, out: list[OffsetKeyValue]
+) -> int:
     """See `key_values`. Returns the position after the last record."""
     at = 0
     for _ in range(count):
@@ -113,12 +106,12 @@ def _read_all(section: bytes, count: int, base_offset: int, base_timestamp: int,
             value = section[at : at + size]
             at += size
         if section[at]:
-            at = read_record_headers(section, at, stop)[1]
+            at = skip_record_headers(section, at, stop)
         else:
             at += 1
         if at != stop:
             raise LengthError("a record's length and its fields disagree")
-        add((base_offset + offset_delta, timestamp, key, value))
+        out.append((base_offset + offset_delta, timestamp, key, value))
     return at
 
 

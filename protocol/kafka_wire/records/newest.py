@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from kafka_wire.errors import LengthError, TruncatedError
 from kafka_wire.records import varint
-from kafka_wire.records.batch import MIN_RECORD_BYTES, read_record_headers
+from kafka_wire.records.batch import MIN_RECORD_BYTES, skip_record_headers
 from kafka_wire.records.key_values import read_length
 
 OFFSET_KEY_TYPE = 1
@@ -89,7 +89,7 @@ def _gather(
             value = section[at : at + size]
             at += size
         if section[at]:
-            at = read_record_headers(section, at, stop)[1]
+            at = skip_record_headers(section, at, stop)
         else:
             at += 1
         if at != stop:

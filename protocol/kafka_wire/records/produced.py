@@ -26,23 +26,37 @@ from kafka_wire.records.batch import (
     CorruptBatchError,
     check_crc,
     read_header,
-    record_bytes,
+    record_section,
 )
 from kafka_wire.records.compression import MAX_DECOMPRESSED_BYTES, Compression, CompressionError, TooLargeError
-from kafka_wire.records.key_values import OffsetKeyValue, read_into
+from kafka_wire.records.stamps import stamps
+
+MAX_FAULTS = 10_000
+"""So many invalid records of a batch are named, in some 800 KB. Kafka names all."""
+
+COPIED_BYTES = 1 << 20
+"""So many bytes of a batch are copied at a time: other threads wait meanwhile."""
 
 #: Produce versions below this may not carry zstd (KIP-110).
 ZSTD_SINCE_VERSION = 7
 
 
+class Fault(NamedTuple):
+    """One invalid record: its index in the batch, why, and whether that is its timestamp."""
+
+    index: int
+    reason: str
+    is_time: bool = False
+
+
 class Rejected(NamedTuple):
-    """Why a batch is rejected. `record_index` is the index of the first invalid record, for the response's
-    record_errors; -1 for none.
+    """Why a batch is rejected. `faults` are its invalid records, for the response's record_errors (KIP-467); none if
+    the batch itself is invalid.
     """
 
     error: ErrorCode
     reason: str
-    record_index: int = -1
+    faults: tuple[Fault, ...] = ()
 
 
 class Limits(NamedTuple):
@@ -95,13 +109,15 @@ def validate_produced(
     try:
         section = _section(records, header, limits, allowance)
         max_timestamp = _check_records(section, header, limits, now_ms)
+    except TooLargeError as error:
+        return Rejected(ErrorCode.MESSAGE_TOO_LARGE, str(error))
     except CompressionError as error:
-        return Rejected(ErrorCode.CORRUPT_MESSAGE, str(error))
+        return Rejected(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))  # as in Kafka
     except DecodeError as error:
         return Rejected(ErrorCode.INVALID_RECORD, str(error))
     if isinstance(max_timestamp, Rejected):
         return max_timestamp
-    batch = bytearray(records)
+    batch = _copied(records)
     if limits.log_append_time:
         set_log_append_time(batch, now_ms)
     elif header.attributes & LOG_APPEND_TIME or header.max_timestamp != max_timestamp:
@@ -156,17 +172,21 @@ def _single_batch(records: Buffer, version: int, limits: Limits) -> BatchHeader 
     return header
 
 
-def _section(records: Buffer, header: BatchHeader, limits: Limits, allowance: Allowance | None) -> bytes:
+def _section(records: Buffer, header: BatchHeader, limits: Limits, allowance: Allowance | None) -> Buffer:
     """The records, decompressed."""
-    if allowance is None:
-        return record_bytes(records, 0, header, limits.max_decompressed_bytes)
     codec = header.attributes & CODEC_MASK
+    if codec == Compression.LZ4:
+        from kafka_wire.records.compressors import check_lz4_frame
+
+        check_lz4_frame(memoryview(records)[HEADER_BYTES:])
+    if allowance is None:
+        return record_section(records, 0, header, limits.max_decompressed_bytes)
     if not codec:
         allowance.take(header.length + LENGTH_OVERHEAD, header.record_count)
-        return bytes(memoryview(records)[HEADER_BYTES:])
+        return memoryview(records)[HEADER_BYTES:]
     allowance.take(0, header.record_count)
     try:
-        section = record_bytes(records, 0, header, min(limits.max_decompressed_bytes, allowance.size))
+        section = record_section(records, 0, header, min(limits.max_decompressed_bytes, allowance.size))
     except TooLargeError:
         if allowance.size < limits.max_decompressed_bytes:
             raise AllowanceExceededError from None
@@ -175,49 +195,53 @@ def _section(records: Buffer, header: BatchHeader, limits: Limits, allowance: Al
     return section
 
 
-def _check_records(section: bytes, header: BatchHeader, limits: Limits, now_ms: int) -> int | Rejected:
-    """The greatest timestamp of the batch, or the rejection of its first invalid record. A record that cannot be
-    decoded comes first.
+def _copied(records: Buffer) -> bytearray:
+    """A copy, for the log."""
+    size = len(records)
+    if size <= COPIED_BYTES:
+        return bytearray(records)
+    view, batch = memoryview(records), bytearray()
+    for start in range(0, size, COPIED_BYTES):
+        batch += view[start : start + COPIED_BYTES]
+    return batch
+
+
+def _check_records(section: Buffer, header: BatchHeader, limits: Limits, now_ms: int) -> int | Rejected:
+    """The greatest timestamp of the batch, or its rejection with all invalid records. As in Kafka, a record has one
+    fault, that of its key before that of its timestamp; a record that cannot be decoded comes before all.
     """
-    check = _RecordCheck(header, limits, now_ms)
-    read_into(check.add, section, header)
-    return check.rejected or check.max_timestamp
-
-
-class _RecordCheck:
-    """The checks of one record after the other."""
-
-    def __init__(self, header: BatchHeader, limits: Limits, now_ms: int) -> None:
-        self.max_timestamp = NO_TIMESTAMP
-        self.rejected: Rejected | None = None
-        self._index = 0
-        self._compacted = limits.compacted
-        self._check_time = not limits.log_append_time
-        self._is_log_append_time = bool(header.attributes & LOG_APPEND_TIME)
-        # A delta can take a timestamp out of a Java long, where Kafka's wraps around: it is no time in any topic.
-        self._earliest = max(now_ms - limits.timestamp_before_max_ms, -(1 << 63))
-        self._latest = min(now_ms + limits.timestamp_after_max_ms, (1 << 63) - 1)
-
-    def add(self, record: OffsetKeyValue) -> None:
-        """Check the next record. The first that is invalid counts."""
-        offset, timestamp, key, _value = record
-        index = self._index
-        self._index = index + 1
-        if offset != index or (self._compacted and key is None):
-            self.rejected = self.rejected or self._why(index, offset)
-        elif self._check_time and timestamp != NO_TIMESTAMP:
-            if not self._earliest <= timestamp <= self._latest and self.rejected is None:
-                why = f"timestamp {timestamp} is not within [{self._earliest}, {self._latest}]"
-                self.rejected = Rejected(ErrorCode.INVALID_TIMESTAMP, why, index)
-        elif self._is_log_append_time and self.rejected is None:
-            why = "a producer does not set the log-append time type"
-            self.rejected = Rejected(ErrorCode.INVALID_TIMESTAMP, why, index)
-        if timestamp > self.max_timestamp:
-            self.max_timestamp = timestamp
-
-    @staticmethod
-    def _why(index: int, offset: int) -> Rejected:
+    # A delta can take a timestamp out of a Java long, where Kafka's wraps around: it is no time in any topic.
+    earliest = max(now_ms - limits.timestamp_before_max_ms, -(1 << 63))
+    latest = min(now_ms + limits.timestamp_after_max_ms, (1 << 63) - 1)
+    compacted, check_time = limits.compacted, not limits.log_append_time
+    is_log_append_time = bool(header.attributes & LOG_APPEND_TIME)
+    max_timestamp = NO_TIMESTAMP
+    faults: list[Fault] = []
+    count = 0
+    is_time = False
+    for index, (offset, timestamp, no_key) in enumerate(stamps(section, header)):
+        if timestamp > max_timestamp:
+            max_timestamp = timestamp
         if offset != index:
             # Kafka rewrites such batches for obsolete clients; no v2 encoder produces them.
-            return Rejected(ErrorCode.INVALID_RECORD, f"record {index} has offset delta {offset}", index)
-        return Rejected(ErrorCode.INVALID_RECORD, "a compacted topic does not take a record without a key", index)
+            fault = Fault(index, f"Record {index} has offset delta {offset}")
+        elif compacted and no_key:
+            fault = Fault(index, "Compacted topic cannot accept message without key")
+        elif check_time and timestamp != NO_TIMESTAMP:
+            if earliest <= timestamp <= latest:
+                continue
+            reason = f"Timestamp {timestamp} of message with offset {offset} is out of range. The timestamp should be "
+            fault = Fault(index, f"{reason}within [{earliest}, {latest}]", is_time=True)
+        elif is_log_append_time:
+            fault = Fault(index, "Producer should not set timestamp type to LogAppendTime.", is_time=True)
+        else:
+            continue
+        count += 1
+        is_time = is_time or fault.is_time
+        if count <= MAX_FAULTS:
+            faults.append(fault)
+    if is_time:
+        return Rejected(ErrorCode.INVALID_TIMESTAMP, "invalid timestamp", tuple(faults))
+    if faults:
+        return Rejected(ErrorCode.INVALID_RECORD, f"{count} record errors in total", tuple(faults))
+    return max_timestamp

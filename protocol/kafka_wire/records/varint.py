@@ -35,7 +35,7 @@ class _Encoded(dict[int, bytes]):
 VARINT = _Encoded()
 
 
-def decode(data: bytes, pos: int) -> tuple[int, int]:
+def decode(data: bytes | bytearray | memoryview, pos: int) -> tuple[int, int]:
     """(value, position after it). TruncatedError at the end of `data`, LengthError when longer than ten bytes."""
     result = shift = 0
     size = len(data)
