@@ -19,7 +19,7 @@ from coordinatord.log.config import LogConfig
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.errors import DataDirectoryError, LogDamaged, LogError, LogFailed, OffsetOutOfRange
 from coordinatord.log.loader import ReplayedBatch, replay
-from coordinatord.log.partition_log import PartitionLog, TimestampOffset
+from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.recovery import PartitionRecovery
 from coordinatord.log.writer import FlushPolicy, FlushStats, LogWriter
 
@@ -37,6 +37,5 @@ __all__ = [
     "PartitionLog",
     "PartitionRecovery",
     "ReplayedBatch",
-    "TimestampOffset",
     "replay",
 ]

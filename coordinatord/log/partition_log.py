@@ -16,7 +16,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from operator import attrgetter
 
 from coordinatord.log import epochs
@@ -36,7 +35,6 @@ from kafka_wire.records.batch import (
     assign_offset,
     read_header,
 )
-from kafka_wire.records.key_values import key_values
 
 #: Records of one turn share a batch of up to this many bytes (Kafka's max.message.bytes); those of one call always do.
 MAX_SHARED_BATCH_BYTES = 1_000_000
@@ -48,14 +46,6 @@ MAX_NEWS_BYTES = 16 * 1024
 OnNewSegment = Callable[["PartitionLog"], object]
 
 _base_offset = attrgetter("base_offset")
-
-
-@dataclass(slots=True, frozen=True)
-class TimestampOffset:
-    """A record's timestamp (ms) and offset."""
-
-    timestamp: int
-    offset: int
 
 
 class PartitionLog:
@@ -396,51 +386,6 @@ class PartitionLog:
             finally:
                 file.close()
             position = 0
-
-    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
-        """The earliest visible record whose timestamp is at least `timestamp_ms`."""
-        for segment in self.segments:
-            if segment.max_timestamp >= timestamp_ms and segment.visible_bytes:
-                found = self._first_record(segment, timestamp_ms)
-                if found:
-                    return found
-        return None
-
-    def max_timestamp(self) -> TimestampOffset | None:
-        """The visible record with the greatest timestamp, the first of equals."""
-        visible = [segment for segment in self.segments if segment.visible_bytes]
-        if not visible:
-            return None
-        segment = max(visible, key=attrgetter("max_timestamp"))
-        if self.log_start_offset <= segment.max_timestamp_offset < self.high_watermark:
-            found = self._first_record(segment, segment.max_timestamp)
-            if found:
-                return found
-        return self._search_max_timestamp(visible)
-
-    def _search_max_timestamp(self, segments: list[Segment]) -> TimestampOffset | None:
-        """The same by reading everything: the greatest known one is not written yet, or below the log's start."""
-        best: TimestampOffset | None = None
-        for segment in segments:
-            file = self._files.get(segment.log_path)
-            for position, header in walk(file, segment.log_path, 0, segment.visible_bytes):
-                if header.last_offset < self.log_start_offset or (best and header.max_timestamp <= best.timestamp):
-                    continue
-                for offset, timestamp, _key, _value in key_values(file.pread(header.size, position), 0, header):
-                    if offset >= self.log_start_offset and (best is None or timestamp > best.timestamp):
-                        best = TimestampOffset(timestamp, offset)
-        return best
-
-    def _first_record(self, segment: Segment, timestamp_ms: int) -> TimestampOffset | None:
-        file, path = self._files.get(segment.log_path), segment.log_path
-        start = segment.position_at_or_before(self._files, segment.offset_before_timestamp(self._files, timestamp_ms))
-        for position, header in walk(file, path, start, segment.visible_bytes):
-            if header.max_timestamp < timestamp_ms or header.last_offset < self.log_start_offset:
-                continue
-            for offset, timestamp, _key, _value in key_values(file.pread(header.size, position), 0, header):
-                if timestamp >= timestamp_ms and offset >= self.log_start_offset:
-                    return TimestampOffset(timestamp, offset)
-        return None
 
     # --- removing and replacing ---------------------------------------------------------------------------------------
 

@@ -1,10 +1,17 @@
-"""ListOffsets v1-v11 and OffsetForLeaderEpoch v2-v4: a partition's start, its end, and the offset of a timestamp."""
+"""ListOffsets v1-v11 and OffsetForLeaderEpoch v2-v4: a partition's start, its end, and the offset of a timestamp.
+
+Lookups by time read the log, on another thread: see log/times.py.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.log import epochs
+from coordinatord.log.times import Lookup, TimeLookups, TimestampOffset
 from coordinatord.net.slices import Slices, Steps, run_through
 from coordinatord.net.split import FEW
 from coordinatord.topics.catalogue import Catalogue
@@ -51,11 +58,41 @@ CONSUMER = -1
 """`replica_id` of a consumer; followers and tools see records up to the log's end."""
 
 
+READ_TOGETHER = 100
+"""Lookups that begin together. To begin one takes a microsecond for each segment of the log."""
+READ_S = 0.020
+"""Seconds for which lookups run on the other thread before a job of another request has its turn there."""
+ATTEMPTS = 3
+"""How often a lookup begins that finds its files removed or replaced, as retention and the cleaner do."""
+
+
+class _ToRead:
+    """A lookup by time of one partition. `end`: the offset that the client may read up to."""
+
+    __slots__ = ("end", "epoch", "failure", "partition", "response", "timestamp")
+
+    def __init__(self, index: int, partition: Partition, timestamp: int, end: int, epoch: int) -> None:
+        self.partition = partition
+        self.timestamp = timestamp
+        self.end = end
+        self.epoch = epoch
+        self.response = _nothing(index, ErrorCode.NONE)
+        self.failure: Exception | None = None
+
+    def found(self, record: TimestampOffset | None) -> None:
+        """Fill in the answer."""
+        self.failure = None
+        if record is not None and record.offset < self.end:
+            response = self.response
+            response.timestamp, response.offset, response.leader_epoch = record.timestamp, record.offset, self.epoch
+
+
 class Offsets:
     """The handlers."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
+        self.lookups = TimeLookups()
 
     def handlers(self) -> dict[int, Any]:
         """By api key."""
@@ -65,7 +102,8 @@ class Offsets:
         """A partition that is named twice is rejected, as in Kafka."""
         steps = self._list(context.api_version, request)
         count = sum(len(topic.partitions) for topic in request.topics)
-        if len(request.topics) > FEW or count > FEW:
+        reads = any(_reads(asked.timestamp) for topic in request.topics for asked in topic.partitions)
+        if len(request.topics) > FEW or count > FEW or reads:
             return Slices(steps)
         response: ListOffsetsResponse = run_through(steps)
         return response
@@ -79,6 +117,7 @@ class Offsets:
                 (twice if key in seen else seen).add(key)
                 yield None
         answered: dict[str, dict[int, ListOffsetsPartitionResponse]] = {}
+        to_read: list[_ToRead] = []
         for topic in request.topics:
             partitions = answered.setdefault(topic.name, {})
             for asked in topic.partitions:
@@ -86,8 +125,14 @@ class Offsets:
                 if (topic.name, index) in twice:
                     partitions[index] = _nothing(index, ErrorCode.INVALID_REQUEST)
                 else:
-                    partitions[index] = self._list_one(topic.name, asked, request, version)
+                    answer = self._list_one(topic.name, asked, request, version)
+                    if isinstance(answer, _ToRead):
+                        to_read.append(answer)
+                        answer = answer.response
+                    partitions[index] = answer
                 yield None
+        if to_read:
+            yield from self._read(to_read)
         topics = []
         for name, partitions in answered.items():
             topics.append(ListOffsetsTopicResponse(name, list(partitions.values())))
@@ -96,7 +141,7 @@ class Offsets:
 
     def _list_one(
         self, name: str, asked: ListOffsetsPartition, request: ListOffsetsRequest, version: int
-    ) -> ListOffsetsPartitionResponse:
+    ) -> ListOffsetsPartitionResponse | _ToRead:
         index, timestamp = asked.partition_index, asked.timestamp
         if timestamp < 0 and version < SINCE_VERSION.get(timestamp, 1 << 15):
             return _nothing(index, ErrorCode.UNSUPPORTED_VERSION)
@@ -111,28 +156,40 @@ class Offsets:
         if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
             # There is no tiered storage.
             return _nothing(index, ErrorCode.NONE)
-        try:
-            return self._found(partition, asked, request, version)
-        except UNREADABLE as failure:
-            return _nothing(index, partition.cannot_read(failure))
-
-    @staticmethod
-    def _found(
-        partition: Partition, asked: ListOffsetsPartition, request: ListOffsetsRequest, version: int
-    ) -> ListOffsetsPartitionResponse:
-        index, timestamp, log = asked.partition_index, asked.timestamp, partition.log
-        end = log.end_offset
-        if request.replica_id == CONSUMER:
-            end = partition.last_stable_offset if request.isolation_level == READ_COMMITTED else log.high_watermark
+        log = partition.log
         epoch = log.leader_epoch if version >= 4 else -1
-        if timestamp == LATEST:
-            return ListOffsetsPartitionResponse(index, 0, -1, end, epoch)
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
             return ListOffsetsPartitionResponse(index, 0, -1, log.log_start_offset, epoch)
-        found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-        if found is None or found.offset >= end:
-            return _nothing(index, ErrorCode.NONE)
-        return ListOffsetsPartitionResponse(index, 0, found.timestamp, found.offset, epoch)
+        end = log.end_offset
+        if request.replica_id == CONSUMER:
+            try:
+                end = partition.last_stable_offset if request.isolation_level == READ_COMMITTED else log.high_watermark
+            except UNREADABLE as failure:
+                return _nothing(index, partition.cannot_read(failure))
+        if timestamp == LATEST:
+            return ListOffsetsPartitionResponse(index, 0, -1, end, epoch)
+        return _ToRead(index, partition, timestamp, end, epoch)
+
+    def _read(self, to_read: list[_ToRead]) -> Steps:
+        """Fill in the answers for which the log must be read. If its files have changed meanwhile, begin again."""
+        for first in range(0, len(to_read), READ_TOGETHER):
+            together = some = to_read[first : first + READ_TOGETHER]
+            for _ in range(ATTEMPTS):
+                reading = _reading([(each, self._lookup(each)) for each in some])
+                while (yield partial(_advance, reading)):
+                    pass
+                some = [each for each in some if isinstance(each.failure, FileNotFoundError)]
+                if not some:
+                    break
+            for each in together:
+                if each.failure is not None:
+                    each.response.error_code = _error(each.partition, each.failure)
+
+    def _lookup(self, asked: _ToRead) -> Lookup:
+        log = asked.partition.log
+        if asked.timestamp == MAX_TIMESTAMP:
+            return self.lookups.greatest(log)
+        return self.lookups.first_at(log, asked.timestamp)
 
     def offset_for_leader_epoch(
         self, _context: RequestContext, request: OffsetForLeaderEpochRequest
@@ -160,6 +217,31 @@ class Offsets:
         log = partition.log
         found = epochs.end_of(log.leader_epochs, asked.leader_epoch, log.end_offset)
         return EpochEndOffset(ErrorCode.NONE, asked.partition, *(found or ()))
+
+
+def _reads(timestamp: int) -> bool:
+    """Whether the answer is in the log."""
+    return timestamp >= 0 or timestamp == MAX_TIMESTAMP
+
+
+def _reading(lookups: list[tuple[_ToRead, Lookup]]) -> Generator[None, None, None]:
+    """Run lookups one after the other."""
+    for asked, lookup in lookups:
+        try:
+            asked.found((yield from lookup))
+        except UNREADABLE as failure:
+            asked.failure = failure
+        yield None
+
+
+def _advance(reading: Generator[None, None, None]) -> bool:
+    """Run lookups for `READ_S`; whether some are left."""
+    end_s = perf_counter() + READ_S
+    return any(perf_counter() >= end_s for _ in reading)
+
+
+def _error(partition: Partition, failure: Exception) -> ErrorCode:
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if partition.log.deleted else partition.cannot_read(failure)
 
 
 def _nothing(index: int, error: ErrorCode) -> ListOffsetsPartitionResponse:

@@ -16,6 +16,7 @@ from coordinatord.log import LogConfig, LogDamaged
 from coordinatord.log.simulated_disk import CrashKind, SimulatedCrash, SimulatedDisk
 from coordinatord.log.writer import FlushPolicy
 from kafka_wire.records.batch import KeyValues, build_batch
+from tests.log.lookups import greatest
 from tests.log.world import World, contents
 
 Content = list[tuple[int, bytes | None, bytes | None]]
@@ -198,7 +199,7 @@ class History:
         for offset in range(log.log_start_offset, log.end_offset, 3):
             if not log.read(offset, self.chance.choice([0, 500, 1 << 20])):
                 raise Violated(f"{name}: nothing can be read at {offset}")
-        found = log.max_timestamp()
+        found = greatest(log)
         if (found is None) != (log.log_start_offset == log.end_offset):
             raise Violated(f"{name}: max timestamp {found}")
 

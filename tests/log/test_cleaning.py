@@ -26,6 +26,7 @@ from kafka_wire.records.batch import (
 from kafka_wire.records.compression import Compression
 from kafka_wire.records.control import ControlType
 from tests.log.cleaning_rate import measure
+from tests.log.lookups import first_at
 from tests.log.world import World, contents
 
 NOW = 1_000_000
@@ -323,7 +324,7 @@ def test_indexes_of_a_rewritten_segment_find_everything() -> None:
         data = log.read(offset, 1)
         first = next(iterate_batches(data))[1]
         assert first.last_offset == max(offset, 110)
-    assert log.offset_for_timestamp(NOW) is not None
+    assert first_at(log, NOW) is not None
     # The same after a restart, from the files.
     world.close()
     again = World(world.disk, config=COMPACT)

@@ -7,15 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from coordinatord.log import LogConfig, OffsetOutOfRange, TimestampOffset, replay
+from coordinatord.log import LogConfig, OffsetOutOfRange, replay
 from coordinatord.log.disk import File, FilePool
 from coordinatord.log.index import OFFSET_ENTRY, TIME_ENTRY
 from coordinatord.log.partition_log import MAX_NEWS_BYTES, PartitionLog
 from coordinatord.log.scan import walk
 from coordinatord.log.simulated_disk import SimulatedDisk
+from coordinatord.log.times import TimestampOffset
 from kafka_wire.records.batch import KeyValues, build_batch, iterate_batches, read_header
 from kafka_wire.records.compression import Compression
 from kafka_wire.records.key_values import key_values
+from tests.log.lookups import first_at, greatest
 from tests.log.world import World, contents
 
 
@@ -74,9 +76,9 @@ def test_looking_up_by_time(config: dict[str, int]) -> None:
     first, last = min(time for _, time in times), max(time for _, time in times)
     for wanted in range(first - 2, last + 1, 7):
         expected = next((TimestampOffset(time, offset) for offset, time in times if time >= wanted))
-        assert log.offset_for_timestamp(wanted) == expected
-    assert log.offset_for_timestamp(last + 1) is None
-    assert log.max_timestamp() == next(TimestampOffset(time, offset) for offset, time in times if time == last)
+        assert first_at(log, wanted) == expected
+    assert first_at(log, last + 1) is None
+    assert greatest(log) == next(TimestampOffset(time, offset) for offset, time in times if time == last)
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -96,14 +98,14 @@ def test_reads_end_at_the_high_watermark() -> None:
     assert (log.end_offset, log.high_watermark) == (1, 0)
     assert log.read(0, 1000) == b""
     assert log.read(1, 1000) == b""
-    assert log.offset_for_timestamp(0) is None
-    assert log.max_timestamp() is None
+    assert first_at(log, 0) is None
+    assert greatest(log) is None
     world.settle()
     assert world.writer.flushed_epoch >= epoch
     assert log.high_watermark == 1
     assert read_header(log.read(0, 1000)).last_offset == 0
     world.writer.append(log, build_batch([(b"b", b"2")], 20))
-    assert log.max_timestamp() == TimestampOffset(10, 0)
+    assert greatest(log) == TimestampOffset(10, 0)
     assert len(list(log.batches(0))) == 1
 
 
@@ -338,7 +340,7 @@ def test_deleting_records_moves_the_start_and_outlives_a_restart() -> None:
     again = World(world.disk).log()
     assert again.log_start_offset == offset
     assert again.segments[0].base_offset <= offset
-    found = again.offset_for_timestamp(0)
+    found = first_at(again, 0)
     assert found is not None
     assert found.offset == offset
 
@@ -371,7 +373,7 @@ def test_gaps_left_by_compaction_are_read_over() -> None:
     assert again.end_offset == 10
     for offset, expected in ((2, 6), (5, 6), (8, 9)):
         assert read_header(again.read(offset, 1)).base_offset == expected
-    assert again.offset_for_timestamp(103) == TimestampOffset(106, 6)
+    assert first_at(again, 103) == TimestampOffset(106, 6)
 
 
 def test_file_descriptors_are_bounded() -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from coordinatord.log import DataDirectoryError, LogConfig, LogDamaged, TimestampOffset, epochs, replay
+from coordinatord.log import DataDirectoryError, LogConfig, LogDamaged, epochs, replay
 from coordinatord.log.disk import read_text
 from coordinatord.log.journal import MAGIC
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.scan import scan
 from coordinatord.log.simulated_disk import CrashKind, SimulatedCrash, SimulatedDisk
+from coordinatord.log.times import TimestampOffset
 from coordinatord.log.writer import FlushPolicy
 from kafka_wire.records.batch import build_batch, write_crc
+from tests.log.lookups import first_at, greatest
 from tests.log.world import PATH, World, contents
 
 
@@ -52,7 +54,7 @@ def test_a_torn_tail_is_cut_off_and_counted() -> None:
     assert (recovery.truncated_bytes, recovery.truncated_records) == (size // 10 - 10, 2)
     assert "cut short" in recovery.reason
     assert again.log().end_offset == 18
-    assert again.log().max_timestamp() == TimestampOffset(1008, 16)
+    assert greatest(again.log()) == TimestampOffset(1008, 16)
     again.writer.append(again.log(), build_batch([(b"new", b"x")], 2000))
     again.settle()
     assert contents(again.log())[-1][:2] == (18, b"new")
@@ -200,9 +202,9 @@ def test_lost_indexes_are_made_again() -> None:
     world.disk.unlink(f"{PATH}/.kafka_cleanshutdown")
     again = World(world.disk, config=world.config)
     assert contents(again.log()) == contents(log)
-    assert again.log().max_timestamp() == TimestampOffset(1059, 118)
+    assert greatest(again.log()) == TimestampOffset(1059, 118)
     for time in range(1000, 1060):
-        assert again.log().offset_for_timestamp(time) == TimestampOffset(time, 2 * (time - 1000))
+        assert first_at(again.log(), time) == TimestampOffset(time, 2 * (time - 1000))
 
 
 def test_recovery_reads_on_from_the_recovery_point_only() -> None:
@@ -216,7 +218,7 @@ def test_recovery_reads_on_from_the_recovery_point_only() -> None:
     world.disk.crash("power")
     again = World(world.disk, config=world.config)
     assert again.log().end_offset == 401
-    assert again.log().max_timestamp() == TimestampOffset(5000, 400)
+    assert greatest(again.log()) == TimestampOffset(5000, 400)
 
 
 def test_a_recreated_topic_does_not_inherit() -> None:
