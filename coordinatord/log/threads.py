@@ -2,10 +2,45 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from queue import SimpleQueue
-from typing import Protocol
+from typing import Final, Protocol
+
+
+SWITCH_INTERVAL_S: Final = 0.0003
+"""How long the event loop waits for Python's interpreter lock while another thread computes. Python's own 5 ms would be
+added to each of the loop's callbacks."""
+
+
+class _Computing:
+    """How many threads compute, and the interval as it was before the first of them began."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+        self._usual_s = 0.0
+
+    @contextmanager
+    def now(self) -> Iterator[None]:
+        with self._lock:
+            if not self._count:
+                self._usual_s = sys.getswitchinterval()
+                sys.setswitchinterval(min(self._usual_s, SWITCH_INTERVAL_S))
+            self._count += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._count -= 1
+                if not self._count:
+                    sys.setswitchinterval(self._usual_s)
+
+
+computing = _Computing().now
+"""A block of Python code that takes long on a thread beside the event loop's: `with computing(): …`."""
 
 
 class EventLoop(Protocol):

@@ -38,7 +38,7 @@ from coordinatord.log.journal import JOURNAL_BYTES
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.segment import Segment
 from coordinatord.log.segment_write import SegmentWrite
-from coordinatord.log.threads import EventLoop, ThreadWorker, Worker
+from coordinatord.log.threads import EventLoop, ThreadWorker, Worker, computing
 from kafka_wire.records.batch import BatchHeader, Records
 
 FlushPolicy = Literal["always", "interval", "never"]
@@ -281,7 +281,12 @@ class LogWriter:
         """
         if self._aside is None:
             self._aside = ThreadWorker("record-checks")
-        self._aside.submit(lambda: self._tell(job()))
+        self._aside.submit(lambda: self._run_aside(job))
+
+    def _run_aside(self, job: Callable[[], Callback]) -> None:
+        with computing():
+            callback = job()
+        self._tell(callback)
 
     def _is_idle(self) -> bool:
         return self._in_flight is None

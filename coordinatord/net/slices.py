@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from time import perf_counter
 from typing import Any, Final, Protocol, TypeVar
 
-from coordinatord.log.threads import ThreadWorker, Worker
+from coordinatord.log.threads import ThreadWorker, Worker, computing
 from coordinatord.observe.metrics import Metrics
 
 SLICE_S: Final = 0.004
@@ -190,11 +189,6 @@ class Slicer:
             self._resume(self._waiting.popleft())
 
 
-SWITCH_INTERVAL_S: Final = 0.0003
-"""How long the event loop waits for Python's interpreter lock while this thread computes. Python's own 5 ms would be
-added to each of the loop's callbacks."""
-
-
 class AsideThread:
     """Calls jobs one after the other on a thread, which is started for the first of them, or on `worker`."""
 
@@ -211,14 +205,11 @@ class AsideThread:
     def _run(self, job: Callable[[], Any], done: Callable[[Any, BaseException | None], object]) -> None:
         result: Any = None
         failure: BaseException | None = None
-        usual_s = sys.getswitchinterval()
-        sys.setswitchinterval(min(usual_s, SWITCH_INTERVAL_S))
         try:
-            result = job()
+            with computing():
+                result = job()
         except BaseException as error:
             failure = error
-        finally:
-            sys.setswitchinterval(usual_s)
         # RuntimeError: the loop was closed meanwhile; nobody waits any more
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(done, result, failure)

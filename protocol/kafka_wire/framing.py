@@ -7,6 +7,7 @@ many frames and the beginning of another.
 from __future__ import annotations
 
 import struct
+from io import BytesIO
 
 from kafka_wire import errors
 
@@ -18,18 +19,15 @@ Frames = list[tuple[bytes, int, int]]
 REFUSED_BYTES = 16
 """What is kept of a refused frame, to see what it may have been."""
 
-SMALL_CHUNK_BYTES = 4_096
-"""Chunks of fewer bytes are gathered in one buffer."""
-
 
 class FrameSplitter:
     """Keeps the beginning of a frame until its end arrives. Memory: at most one frame of `max_frame_bytes`."""
 
-    __slots__ = ("_parts", "_wanted", "held_bytes", "max_frame_bytes", "refused")
+    __slots__ = ("_held", "_wanted", "held_bytes", "max_frame_bytes", "refused")
 
     def __init__(self, max_frame_bytes: int) -> None:
         self.max_frame_bytes = max_frame_bytes
-        self._parts: list[bytes | bytearray] = []
+        self._held: BytesIO | None = None
         #: bytes held of an incomplete frame
         self.held_bytes = 0
         self._wanted = 0
@@ -39,25 +37,19 @@ class FrameSplitter:
     @property
     def begun(self) -> bytes:
         """The first bytes of the incomplete frame, its size among them; perhaps not many."""
-        return bytes(self._parts[0][:REFUSED_BYTES]) if self._parts else b""
+        return b"" if self._held is None else bytes(self._held.getbuffer()[:REFUSED_BYTES])
 
     def feed(self, data: bytes) -> Frames:
         """Take the next chunk; returns the complete frames. Raises `LengthError` for a size out of bounds."""
-        if self._parts:
-            # A large frame arrives in many chunks: they are joined once, when it is complete. Small ones are gathered,
-            # for a peer may send two bytes at a time, and an object has fifty.
+        held = self._held
+        if held is not None:
+            # A large frame arrives in many chunks. BytesIO copies each once, and not all again for its value.
+            held.write(data)
             self.held_bytes += len(data)
-            last = self._parts[-1]
-            if len(data) >= SMALL_CHUNK_BYTES:
-                self._parts.append(data)
-            elif isinstance(last, bytearray):
-                last += data
-            else:
-                self._parts.append(bytearray(data))
             if self.held_bytes < self._wanted:
                 return []
-            data = b"".join(self._parts)
-            self._parts = []
+            data = held.getvalue()
+            self._held = None
             self.held_bytes = 0
         elif len(data) >= 4 and 4 + _size(data, 0)[0] == len(data) <= self.max_frame_bytes:
             return [(data, 4, len(data))]  # a chunk is nearly always exactly one frame, as the peer wrote it
@@ -79,7 +71,8 @@ class FrameSplitter:
             frames.append((data, start, stop))
             pos = stop
         if pos < end:
-            self._parts.append(data[pos:] if pos else data)
+            self._held = held = BytesIO()
+            held.write(data[pos:] if pos else data)
             self.held_bytes = end - pos
             self._wanted = wanted
         return frames

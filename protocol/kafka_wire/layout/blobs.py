@@ -12,6 +12,9 @@ from kafka_wire.layout.source import DecodeSource, EncodeSource
 from kafka_wire.layout.wire import Place, Wire, rest
 from kafka_wire.schema import Type
 
+LARGE_RECORDS = 1 << 20
+"""Records of so many bytes are decoded as a view in requests."""
+
 
 class Blob(Wire):
     """Bytes after their length. A nullable blob with the length of null is None."""
@@ -72,7 +75,11 @@ class Blob(Wire):
             stop = out.fresh(f"{name}_stop")
             out.emit(f"{stop} = pos + {self.length.number(size)}")
             out.refuse(f"{stop} > end", "TruncatedError", f'f"{name} ends at {{{stop}}}, beyond {{end}}"')
-            out.emit(f"{target} = buf[pos:{stop}]{self.decoded}", f"pos = {stop}")
+            out.emit(f"{target} = {self.taken(stop)}", f"pos = {stop}")
+
+    def taken(self, stop: str) -> str:
+        """The source of the value that is in `buf` from `pos` up to the variable `stop`."""
+        return f"buf[pos:{stop}]{self.decoded}"
 
     def emit_encode(self, out: EncodeSource, value: str) -> None:
         name = value.rpartition(".")[2]
@@ -143,9 +150,24 @@ class String(Blob):
 
 
 class Records(Blob):
-    """Batches of records, up to megabytes. If the output is a `Parts`, it keeps them without a copy."""
+    """Batches of records, up to megabytes. If the output is a `Parts`, it keeps them without a copy. In a request large
+    ones are decoded as a view: to copy 60 MB would keep all threads of the interpreter waiting for 50 ms.
+    """
 
     kind, annotation = "records", "bytes | memoryview"
+    in_request = False
+
+    @classmethod
+    def declared(cls, type_: Type, place: Place) -> Construct:
+        made = cls(COMPACT if place.flexible else cls.plain, place.nullable)
+        made.in_request = place.request
+        return made
+
+    def taken(self, stop: str) -> str:
+        copied = f"buf[pos:{stop}]"
+        if not self.in_request:
+            return copied
+        return f"{copied} if {stop} - pos < {LARGE_RECORDS} else memoryview(buf)[pos:{stop}]"
 
     def emit_content(self, out: EncodeSource, data: str) -> None:
         with out.block(f"if isinstance({out.sink}, {out.needs.take('kafka_wire.parts', 'Parts')}):"):
