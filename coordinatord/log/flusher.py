@@ -21,6 +21,7 @@ from coordinatord.log.journal import SPLIT_BYTES, Journal, JournalWrite
 from coordinatord.log.partition_log import PartitionLog
 from coordinatord.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, Segment
 from coordinatord.log.segment_write import SegmentWrite, Writable
+from kafka_wire.parts import joined
 
 #: Open files kept for writing: those of the fifty offsets partitions, each with its two indexes, and some spare.
 WRITE_FILES = 192
@@ -178,7 +179,7 @@ class Flusher:
                 self._disk.sync_dir(write.log.directory)
             segment.on_disk = True
         if write.buffers:
-            data = write.buffers[0] if len(write.buffers) == 1 else b"".join(write.buffers)
+            data = write.buffers[0] if len(write.buffers) == 1 else joined(write.buffers)
             # Not recreated if another program has removed the file: data reported as durable would follow a hole.
             self._files.get(segment.log_path).pwrite(data, write.position)
             self._current.ends[write.log] = write.end_offset

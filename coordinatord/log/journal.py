@@ -43,6 +43,7 @@ from typing import NamedTuple
 
 from coordinatord.log.disk import Disk, File
 from coordinatord.log.errors import LogDamaged
+from kafka_wire.parts import joined
 from kafka_wire.records.crc import crc32c
 
 PREFIX = "journal-"
@@ -106,7 +107,7 @@ def encode(epoch: int, writes: Iterable[JournalWrite], *, after_flush: bool, las
         parts.append(encoded)
         parts += buffers
         count += 1
-    out = bytearray().join(parts)
+    out = joined(parts)
     flags = (FLUSHED if after_flush else 0) | (LAST if last else 0)
     _RECORD.pack_into(out, 0, MAGIC, len(out), 0, epoch, flags, count)
     struct.pack_into(">I", out, 8, crc32c(memoryview(out)[_CRC_FROM:]))

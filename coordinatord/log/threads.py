@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Final, Protocol
 
-
 SWITCH_INTERVAL_S: Final = 0.0003
 """How long the event loop waits for Python's interpreter lock while another thread computes. Python's own 5 ms would be
 added to each of the loop's callbacks."""

@@ -75,7 +75,7 @@ def rejected_records(index: int, rejected: Rejected, partition: Partition) -> Pa
         return refused_with(index, error, log_start_offset=start if error in _FOUND_WHILE_APPENDING else -1)
     where = f" in topic partition {partition.log.name}"
     faults = [
-        BatchIndexAndErrorMessage(fault.index, fault.reason if fault.is_time else fault.reason + where)
+        BatchIndexAndErrorMessage(fault.record, fault.reason if fault.is_time else fault.reason + where)
         for fault in rejected.faults
     ]
     message = f"One or more records have been rejected due to {rejected.reason}"

@@ -110,7 +110,7 @@ def test_a_bomb_is_refused() -> None:
 def test_compacted_topics_need_keys() -> None:
     batch = build_batch([(b"a", b"1"), (None, b"2")], NOW)
     refused = rejected(batch, limits=Limits(compacted=True))
-    assert (refused.error, [each.index for each in refused.faults]) == (ErrorCode.INVALID_RECORD, [1])
+    assert (refused.error, [each.record for each in refused.faults]) == (ErrorCode.INVALID_RECORD, [1])
     taken(batch)
 
 
@@ -124,7 +124,7 @@ def test_timestamps_out_of_bounds() -> None:
             taken(builder.finish(), limits=limits)
         else:
             refused = rejected(builder.finish(), limits=limits)
-            assert (refused.error, [each.index for each in refused.faults]) == (ErrorCode.INVALID_TIMESTAMP, [1])
+            assert (refused.error, [each.record for each in refused.faults]) == (ErrorCode.INVALID_TIMESTAMP, [1])
 
 
 def test_records_without_a_time_are_taken() -> None:
@@ -158,7 +158,7 @@ def test_offset_deltas_must_count_up() -> None:
     batch[64] = 2  # record 0: length, attributes, timestamp delta, offset delta
     write_crc(batch)
     refused = rejected(batch)
-    assert (refused.error, [each.index for each in refused.faults]) == (ErrorCode.INVALID_RECORD, [0])
+    assert (refused.error, [each.record for each in refused.faults]) == (ErrorCode.INVALID_RECORD, [0])
 
 
 @pytest.mark.parametrize("base", [(1 << 63) - 1, (1 << 63) - 5])
@@ -172,7 +172,7 @@ def test_a_time_beyond_a_java_long_is_no_time_in_any_topic(base: int) -> None:
     write_crc(batch)
     limits = Limits(timestamp_after_max_ms=(1 << 63) - 1)
     found = rejected(bytes(batch), limits=limits)
-    assert (found.error, [each.index for each in found.faults]) == (ErrorCode.INVALID_TIMESTAMP, [1])
+    assert (found.error, [each.record for each in found.faults]) == (ErrorCode.INVALID_TIMESTAMP, [1])
 
 
 def test_all_invalid_records_are_named() -> None:
@@ -182,13 +182,13 @@ def test_all_invalid_records_are_named() -> None:
         builder.add(key, b"v", timestamp)
     batch = builder.finish()
     found = rejected(batch, limits=Limits(compacted=True))
-    assert (found.error, [each.index for each in found.faults]) == (ErrorCode.INVALID_RECORD, [0, 2])
+    assert (found.error, [each.record for each in found.faults]) == (ErrorCode.INVALID_RECORD, [0, 2])
     assert found.reason == "2 record errors in total"
     found = rejected(batch, limits=Limits(timestamp_before_max_ms=1_000))
-    assert (found.error, [each.index for each in found.faults]) == (ErrorCode.INVALID_TIMESTAMP, [2, 3])
+    assert (found.error, [each.record for each in found.faults]) == (ErrorCode.INVALID_TIMESTAMP, [2, 3])
     found = rejected(batch, limits=Limits(compacted=True, timestamp_before_max_ms=1_000))
     assert found.error == ErrorCode.INVALID_TIMESTAMP
-    assert [(each.index, each.is_time) for each in found.faults] == [(0, False), (2, False), (3, True)]
+    assert [(each.record, each.is_time) for each in found.faults] == [(0, False), (2, False), (3, True)]
 
 
 def test_how_many_invalid_records_are_named_is_limited() -> None:

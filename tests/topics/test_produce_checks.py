@@ -13,10 +13,9 @@ from coordinatord.topics.configs import Configs
 from coordinatord.topics.produce_checks import LOOP_BYTES, LOOP_RECORDS, checked_aside, checked_now
 from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafka_wire.errors import ErrorCode
-from kafka_wire.records import produced
+from kafka_wire.records import produced, stamps
 from kafka_wire.records.batch import BatchHeader, Buffer
 from kafka_wire.records.compression import Compression
-from kafka_wire.records.stamps import Stamp
 from kafka_wire.schema import ZERO_UUID
 from tests.topics.world import START_MS, World, batch
 
@@ -76,13 +75,13 @@ def test_the_loop_decompresses_no_more_than_its_share(
 
 def test_the_loop_looks_at_no_more_records_than_its_share(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
-    read = produced.stamps
+    read = stamps.stamps
 
-    def counted(section: Buffer, header: BatchHeader) -> Iterator[Stamp]:
+    def counted(section: Buffer, header: BatchHeader) -> Iterator[stamps.Stamp]:
         looked_at.append(header.record_count)
         return read(section, header)
 
-    monkeypatch.setattr(produced, "stamps", counted)
+    monkeypatch.setattr(stamps, "stamps", counted)
     context = send(world, *[batch(*[b""] * (LOOP_RECORDS // 2))] * 3)
     assert looked_at == [LOOP_RECORDS // 2] * 2
     assert not context.waits

@@ -13,7 +13,7 @@ from kafka_wire.schema import array, int16, int32, int64, message, records, stri
 @message()
 class PartitionProduceData:
     index: int = int32("0+")
-    records: bytes | None = records("0+", nullable="0+")
+    records: bytes | memoryview | None = records("0+", nullable="0+")
 
 
 @message()

@@ -268,23 +268,6 @@ def _read_headers(data: bytes, pos: int, stop: int) -> tuple[list[tuple[str, byt
     return headers, pos
 
 
-def skip_record_headers(data: Buffer, pos: int, stop: int) -> int:
-    """The position after a record's headers, which begin at `pos`. Their keys may be any bytes, as in Kafka."""
-    count, pos = varint.decode(data, pos)
-    if not 0 <= count <= (stop - pos) // 2:
-        raise LengthError(f"{count} headers cannot be in {stop - pos} bytes")
-    for field in range(2 * count):
-        size, pos = varint.decode(data, pos)
-        if size == -1:
-            if not field & 1:
-                raise LengthError("a header's key is null")
-        elif size < 0 or size > stop - pos:
-            raise LengthError(f"a field of {size} bytes in a record that has {stop - pos} left")
-        else:
-            pos += size
-    return pos
-
-
 def _read_bytes(data: bytes, pos: int, stop: int) -> tuple[bytes | None, int]:
     size, pos = varint.decode(data, pos)
     if size == -1:

@@ -10,7 +10,6 @@ from kafka_wire.records.batch import (
     Buffer,
     check_count,
     record_bytes,
-    skip_record_headers,
 )
 from kafka_wire.records.compression import MAX_DECOMPRESSED_BYTES
 
@@ -115,7 +114,7 @@ def _read_all(
     return at
 
 
-def read_length(section: bytes, at: int) -> tuple[int, int]:
+def read_length(section: Buffer, at: int) -> tuple[int, int]:
     """(zigzag length, position after it) of a length of more than one byte."""
     high = section[at + 1]
     if high < 128:
@@ -124,3 +123,20 @@ def read_length(section: bytes, at: int) -> tuple[int, int]:
     if not -MAX_LENGTH <= length <= MAX_LENGTH:
         raise LengthError(f"a length of {length} bytes, the limit is {MAX_LENGTH}")
     return (length << 1) ^ (length >> 63), at
+
+
+def skip_record_headers(data: Buffer, pos: int, stop: int) -> int:
+    """The position after a record's headers, which begin at `pos`. Their keys may be any bytes, as in Kafka."""
+    count, pos = varint.decode(data, pos)
+    if not 0 <= count <= (stop - pos) // 2:
+        raise LengthError(f"{count} headers cannot be in {stop - pos} bytes")
+    for field in range(2 * count):
+        size, pos = varint.decode(data, pos)
+        if size == -1:
+            if not field & 1:
+                raise LengthError("a header's key is null")
+        elif size < 0 or size > stop - pos:
+            raise LengthError(f"a field of {size} bytes in a record that has {stop - pos} left")
+        else:
+            pos += size
+    return pos

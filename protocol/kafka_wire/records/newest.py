@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from kafka_wire.errors import LengthError, TruncatedError
 from kafka_wire.records import varint
-from kafka_wire.records.batch import MIN_RECORD_BYTES, skip_record_headers
-from kafka_wire.records.key_values import read_length
+from kafka_wire.records.batch import MIN_RECORD_BYTES
+from kafka_wire.records.key_values import read_length, skip_record_headers
 
 OFFSET_KEY_TYPE = 1
 """The int16 that leads the key of an OffsetCommit record."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kafka_wire.errors import DecodeError, ErrorCode, TruncatedError
+from kafka_wire.parts import joined
 from kafka_wire.records.amend import set_create_time, set_log_append_time
 from kafka_wire.records.batch import (
     CODEC_MASK,
@@ -29,13 +30,9 @@ from kafka_wire.records.batch import (
     record_section,
 )
 from kafka_wire.records.compression import MAX_DECOMPRESSED_BYTES, Compression, CompressionError, TooLargeError
-from kafka_wire.records.stamps import stamps
 
 MAX_FAULTS = 10_000
 """So many invalid records of a batch are named, in some 800 KB. Kafka names all."""
-
-COPIED_BYTES = 1 << 20
-"""So many bytes of a batch are copied at a time: other threads wait meanwhile."""
 
 #: Produce versions below this may not carry zstd (KIP-110).
 ZSTD_SINCE_VERSION = 7
@@ -44,7 +41,7 @@ ZSTD_SINCE_VERSION = 7
 class Fault(NamedTuple):
     """One invalid record: its index in the batch, why, and whether that is its timestamp."""
 
-    index: int
+    record: int
     reason: str
     is_time: bool = False
 
@@ -117,7 +114,7 @@ def validate_produced(
         return Rejected(ErrorCode.INVALID_RECORD, str(error))
     if isinstance(max_timestamp, Rejected):
         return max_timestamp
-    batch = _copied(records)
+    batch = joined([records])
     if limits.log_append_time:
         set_log_append_time(batch, now_ms)
     elif header.attributes & LOG_APPEND_TIME or header.max_timestamp != max_timestamp:
@@ -195,21 +192,12 @@ def _section(records: Buffer, header: BatchHeader, limits: Limits, allowance: Al
     return section
 
 
-def _copied(records: Buffer) -> bytearray:
-    """A copy, for the log."""
-    size = len(records)
-    if size <= COPIED_BYTES:
-        return bytearray(records)
-    view, batch = memoryview(records), bytearray()
-    for start in range(0, size, COPIED_BYTES):
-        batch += view[start : start + COPIED_BYTES]
-    return batch
-
-
 def _check_records(section: Buffer, header: BatchHeader, limits: Limits, now_ms: int) -> int | Rejected:
     """The greatest timestamp of the batch, or its rejection with all invalid records. As in Kafka, a record has one
     fault, that of its key before that of its timestamp; a record that cannot be decoded comes before all.
     """
+    from kafka_wire.records.stamps import stamps  # for the first batch
+
     # A delta can take a timestamp out of a Java long, where Kafka's wraps around: it is no time in any topic.
     earliest = max(now_ms - limits.timestamp_before_max_ms, -(1 << 63))
     latest = min(now_ms + limits.timestamp_after_max_ms, (1 << 63) - 1)

@@ -10,10 +10,8 @@ from collections.abc import Iterator
 
 from kafka_wire.errors import LengthError, TrailingBytesError, TruncatedError
 from kafka_wire.records import varint
-from kafka_wire.records.batch import LOG_APPEND_TIME, BatchHeader, Buffer, check_count, skip_record_headers
-
-MAX_LENGTH = (1 << 31) - 1
-"""The maximum length of a record and of its fields: Kafka's lengths are Java ints."""
+from kafka_wire.records.batch import LOG_APPEND_TIME, BatchHeader, Buffer, check_count
+from kafka_wire.records.key_values import read_length, skip_record_headers
 
 Stamp = tuple[int, int, bool]
 """(offset, timestamp in ms, whether the key is null)."""
@@ -34,7 +32,7 @@ def stamps(section: Buffer, header: BatchHeader) -> Iterator[Stamp]:
             size = section[at]
             at += 1
             if size > 127:
-                size, at = _length(section, at - 1)
+                size, at = read_length(section, at - 1)
             if size & 1:
                 raise LengthError("a record's length is negative")
             stop = at + (size >> 1)
@@ -68,20 +66,9 @@ def _skipped(section: Buffer, at: int, what: str) -> tuple[bool, int]:
     size = section[at]
     at += 1
     if size > 127:
-        size, at = _length(section, at - 1)
+        size, at = read_length(section, at - 1)
     if not size & 1:
         return False, at + (size >> 1)
     if size != 1:
         raise LengthError(f"a {what}'s length is negative")
     return True, at
-
-
-def _length(section: Buffer, at: int) -> tuple[int, int]:
-    """(zigzag length, position after it) of a length of more than one byte."""
-    high = section[at + 1]
-    if high < 128:
-        return section[at] & 127 | high << 7, at + 2
-    length, at = varint.decode(section, at)
-    if not -MAX_LENGTH <= length <= MAX_LENGTH:
-        raise LengthError(f"a length of {length} bytes, the limit is {MAX_LENGTH}")
-    return (length << 1) ^ (length >> 63), at
