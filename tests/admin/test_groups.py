@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
-from coordinatord.admin.groups import describe
+import pytest
+
+from coordinatord.admin.groups import CLASSIC, Group, Member, describe, who
 from kafka_wire.api import consumer_group_describe as consumer_groups
 from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from kafka_wire.api.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
@@ -48,3 +50,19 @@ def test_a_group_that_is_upgraded_between_two_questions_is_there() -> None:
 
 def test_one_that_is_not_there_is_left_out() -> None:
     assert described(Converting(is_there=False)).groups == {}
+
+
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [
+        (0, ""),
+        (1, "c0 on h"),
+        (5, "c0 on h, c1 on h, c2 on h, c3 on h, c4 on h"),
+        (6, "c0 on h, c1 on h, c2 on h, c3 on h, c4 on h and 1 more"),
+        (7, "c0 on h, c1 on h, c2 on h, c3 on h, c4 on h and 2 more"),
+    ],
+)
+def test_members_beyond_the_fifth_are_counted(count: int, told: str) -> None:
+    group = Group("g", CLASSIC, "Stable", "range", 0, "consumer")
+    group.members.extend(Member(f"m{number}", None, f"c{number}", "/h", {}, []) for number in range(count))
+    assert who(group) == told

@@ -18,6 +18,13 @@ from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
+from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kafka_wire.api.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
 from kafka_wire.errors import ErrorCode
 from tests.admission.ours import AUTHORIZER, authorized
 from tests.reference.in_process import run
@@ -99,6 +106,41 @@ def test_a_revoked_topic_leaves_a_fetch_session(tmp_path: Path) -> None:
         return seen
 
     assert run(story()) == [[], [("orders", ErrorCode.TOPIC_AUTHORIZATION_FAILED)]]
+
+
+@pytest.mark.parametrize("version", [7, 9])
+def test_a_topic_that_may_not_be_described_has_no_offset(version: int, tmp_path: Path) -> None:
+    """As KafkaApis.fetchOffsets: beside the error are INVALID_OFFSET, no leader epoch, and no metadata."""
+
+    async def story() -> list[tuple[Any, ...]]:
+        async with authorized(tmp_path) as (_daemon, connect):
+            root, alice = await connect("super"), await connect("alice")
+            await root.ask(CreateTopicsRequest([CreatableTopic("orders", 2, 1)]), 7)
+            committed = [OffsetCommitRequestPartition(number, 5, 3, "note") for number in range(2)]
+            topics = [OffsetCommitRequestTopic("orders", partitions=committed)]
+            await root.ask(OffsetCommitRequest("g", -1, "", topics=topics), 8)
+            await root.ask(CreateAclsRequest([read_of("g")]), 3)
+            request = OffsetFetchRequest(
+                "g",
+                [OffsetFetchRequestTopic("orders", [0, 1])],
+                [OffsetFetchRequestGroup("g", topics=[OffsetFetchRequestTopics("orders", bytes(16), [0, 1])])],
+            )
+            answer = await alice.ask(request, version)
+            group = answer.groups[0] if version >= 8 else answer
+            assert group.error_code == 0
+            return [
+                (
+                    each.partition_index,
+                    each.committed_offset,
+                    each.committed_leader_epoch,
+                    each.metadata,
+                    each.error_code,
+                )
+                for topic in group.topics
+                for each in topic.partitions
+            ]
+
+    assert run(story()) == [(number, -1, -1, "", ErrorCode.TOPIC_AUTHORIZATION_FAILED) for number in range(2)]
 
 
 @pytest.mark.parametrize(

@@ -92,8 +92,8 @@ def test_as_json(daemon: Daemon) -> None:
 def test_a_story_frame_by_frame(daemon: Daemon) -> None:
     told = asked(daemon, "--explain", "consumer_unknown_group")
     assert told.exit_code == 0, told.output
-    assert "--> A ConsumerGroup" in told.output
-    assert "<-- A ConsumerGroup" in told.output
+    kinds = re.findall(r"(-->|<--) A ConsumerGroup\w+ v\d+ (\w+), \d+ bytes$", told.output, re.MULTILINE)
+    assert set(kinds) == {("-->", "request"), ("<--", "response")}
     assert "group_id = 'conform-" in told.output
     assert "as Kafka:" in told.output
     assert "DIFFERS" not in told.output

@@ -17,9 +17,14 @@ from kafka_wire.api.delete_groups import DeleteGroupsRequest
 from kafka_wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kafka_wire.api.describe_groups import DescribeGroupsRequest
 from kafka_wire.api.describe_transactions import DescribeTransactionsRequest
-from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
+from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
-from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kafka_wire.api.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_wire.api.offset_fetch import (
@@ -28,7 +33,7 @@ from kafka_wire.api.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_wire.api.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
 from kafka_wire.api.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -100,6 +105,38 @@ def test_the_error_is_in_the_answer(key: ApiKey) -> None:
         response = bytearray()
         used.encode_response(answer(used, request, ERROR), response)
         assert ERROR in error_codes(used.decode_response(bytes(response), 0, len(response))), f"version {version}"
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        (
+            ApiKey.PRODUCE,
+            PartitionProduceResponse(0, ERROR, base_offset=-1, log_append_time_ms=-1, log_start_offset=-1),
+        ),
+        (
+            ApiKey.FETCH,
+            PartitionData(0, ERROR, high_watermark=-1, last_stable_offset=-1, log_start_offset=-1, records=b""),
+        ),
+        (ApiKey.LIST_OFFSETS, ListOffsetsPartitionResponse(0, ERROR, timestamp=-1, offset=-1, leader_epoch=-1)),
+    ],
+    ids=lambda each: each.title if isinstance(each, ApiKey) else "",
+)
+def test_offsets_beside_an_error_are_invalid(key: ApiKey, expected: Any) -> None:
+    """INVALID_OFFSET and INVALID_HIGH_WATERMARK of `getErrorResponse` in Kafka's classes of these requests."""
+    request = REQUESTS[messages(key)[0]]
+    response = answer(codec(key, versions_of(key).last), request, ERROR)
+    [topic] = response.topics if key is ApiKey.LIST_OFFSETS else response.responses
+    [partition] = topic.partition_responses if key is ApiKey.PRODUCE else topic.partitions
+    assert partition == expected
+
+
+@pytest.mark.parametrize("version", versions_of(ApiKey.FIND_COORDINATOR))
+def test_no_node_is_beside_an_error(version: int) -> None:
+    used = codec(ApiKey.FIND_COORDINATOR, version)
+    response = answer(used, REQUESTS[FindCoordinatorRequest], ERROR)
+    found = response.coordinators[0] if version >= 4 else response
+    assert (found.error_code, found.node_id, found.host, found.port) == (ERROR, -1, "", -1)
 
 
 def test_a_producer_that_wants_no_answer_gets_none() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,8 +17,9 @@ from click.testing import CliRunner
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
-from coordinatord.cli import cli
+from coordinatord.cli import cli, exporter
 from coordinatord.config.address import Listener
+from coordinatord.exporter import serving
 from coordinatord.exporter.choice import Choice
 from coordinatord.exporter.reading import Reading
 from coordinatord.exporter.serving import EXPORTER, serve
@@ -229,6 +232,39 @@ def test_it_is_ready_when_the_log_was_read() -> None:
         found = samples(get(f"{url}/metrics")[2])
         assert not [name for name, _ in found if name in SERIES]
         assert of(found, "coordinatord_exporter_up") == {(): 0}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_the_watcher_and_then_the_server(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection to the cluster is closed by the end of a look, not by the end of the process."""
+    done: list[str] = []
+
+    class Part:
+        url = "http://127.0.0.1:9308/"
+
+        def __init__(self, name: str) -> None:
+            self.start = lambda: done.append(f"{name} starts")
+            self.stop = lambda: done.append(f"{name} stops")
+
+    class Signalled(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            signal.raise_signal(number)
+            done.append("is stopped" if self.is_set() else "waits on")
+            return True
+
+    monkeypatch.setattr(exporter, "_watcher", lambda *_: Part("watcher"))
+    monkeypatch.setattr(serving, "serve", lambda *_: Part("server"))
+    monkeypatch.setattr(exporter.threading, "Event", Signalled)
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        told = CliRunner().invoke(cli, ["exporter", "--bootstrap", "127.0.0.1:1"])
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+    assert told.exit_code == 0, told.output
+    assert done == ["watcher starts", "is stopped", "watcher stops", "server stops"]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from kafka import KafkaAdminClient
 from coordinatord.cli import cli
 from coordinatord.log import DataDirectory, LogConfig, LogDamaged, LogWriter
 from coordinatord.log.disk import OsDisk
+from coordinatord.log.journal import journal_names, read_journal
 from coordinatord.log.repair import RepairRefused, carry_out, lock, plan
 from coordinatord.log.scan import scan
 from coordinatord.log.simulated_disk import CrashKind, SimulatedDisk
@@ -25,7 +26,7 @@ from kafka_wire.records.batch import build_batch, iterate_batches
 from kafka_wire.records.keys import encode_key, encode_value
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 from tests.daemon import running
-from tests.log.world import HandLoop, HandWorker, World, contents
+from tests.log.world import PATH, HandLoop, HandWorker, World, contents
 from tests.support.waiting import PATIENCE_S
 
 TOPIC = "__consumer_offsets"
@@ -125,6 +126,39 @@ def test_what_is_removed_is_kept_aside_byte_by_byte() -> None:
     again, found = read_all(disk, config)
     assert [key for _, key, _ in found] == [b"0", b"1"]
     assert again.log().end_offset == 2
+
+
+@pytest.mark.parametrize("is_flushed", [True, False], ids=["in the segment", "in the journal alone"])
+def test_side_files_of_a_journal_keep_what_no_segment_has(is_flushed: bool) -> None:
+    disk = SimulatedDisk(1)
+    world = World(disk)
+    log, other = world.log(), world.log("other")
+    batches = [build_batch([(b"%d" % number, b"v" * 50)], number) for number in range(3)]
+    sizes = [len(batch) for batch in batches]
+    for batch in batches:
+        world.writer.append(log, batch)
+        world.writer.append(other, build_batch([(b"k", b"v")], 1))
+        world.settle()
+    disk.crash("kill")
+    segment = log.segments[0].log_path
+    last = bytes(disk.content(segment)[sizes[0] + sizes[1] :])
+    if not is_flushed:
+        disk.content(segment)[sizes[0] + sizes[1] :] = b""
+    [journal] = journal_names(disk.listdir(PATH))
+    assert len(list(read_journal(disk, f"{PATH}/{journal}"))) == 6
+    side_files = carry_out(disk, plan(disk, segment, sizes[0]), 4096)
+    # The segment's own bytes are in one file, each entry of the journal beyond its end in another.
+    expected = [f"{segment}.{sizes[0]}.removed"]
+    if not is_flushed:
+        expected.append(f"{segment}.{sizes[0] + sizes[1]}.journal.removed")
+        assert bytes(disk.content(expected[1])) == last
+    assert side_files == expected
+    assert sorted(name for name in disk.listdir(log.directory) if name.endswith(".removed")) == [
+        path.rpartition("/")[2] for path in expected
+    ]
+    left = [(entry.name, entry.position) for entry in read_journal(disk, f"{PATH}/{journal}")]
+    assert [each for each in left if each[0] == log.name] == [(log.name, 0)]
+    assert len(left) == 4
 
 
 @pytest.fixture

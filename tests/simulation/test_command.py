@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from coordinatord.cli import cli
-from coordinatord.simulation import page
+from coordinatord.simulation import page, report
 from coordinatord.simulation.report import Report
 from coordinatord.simulation.scenario import OPTIONS, SEVERAL, Scenario, attribute, build, parse_option, written
 from coordinatord.simulation.sweep import Run, advice, simulate, text
@@ -139,6 +139,16 @@ def runs_of(some: Report, *figures: dict[str, Any]) -> list[Run]:
         Run((("session", f"{number}0s"),), dataclasses.replace(some, **changes))
         for number, changes in enumerate(figures, 1)
     ]
+
+
+@pytest.mark.parametrize(
+    ("unfinished", "told"),
+    [(0, "rebalances  3 (2 × crash, 1 × join)"), (2, "rebalances  3 (2 × crash, 1 × join); 2 not completed")],
+)
+def test_rebalances_that_were_not_completed_are_counted(some: Report, unfinished: int, told: str) -> None:
+    triggers = {"crash": 2, "join": 1}
+    it = dataclasses.replace(some, rebalances=3, rebalances_by_trigger=triggers, unfinished=unfinished)
+    assert told in [re.sub(" {2,}", "  ", line) for line in report.text(it).splitlines()]
 
 
 def test_advice_names_what_costs_least_and_by_how_much(some: Report) -> None:

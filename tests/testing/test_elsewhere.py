@@ -79,6 +79,18 @@ def test_what_a_test_has_made_is_deleted(broker: Kafka) -> None:
             broker.records(topic)
 
 
+def test_topics_are_made_for_each_start(broker: Kafka) -> None:
+    """A stop deletes them, so the next start of the same object makes them again."""
+    kafka = Kafka(broker.bootstrap_servers, topics={TOPIC: 2})
+    for _ in range(2):
+        with kafka:
+            kafka.put(TOPIC, ["coffee"])
+            assert kafka.records(TOPIC) == [b"coffee"]
+            assert len(kafka.end_offsets(TOPIC)) == 2
+        with pytest.raises(KafkaError, match="There is no topic"):
+            broker.records(TOPIC)
+
+
 def test_a_member_that_leaves_meanwhile_keeps_no_other_in_its_group(
     broker: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:

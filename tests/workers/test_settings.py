@@ -58,3 +58,13 @@ def test_what_cannot_be_is_told(assignments: list[str], sentence: str) -> None:
 )
 def test_what_can_be_is_not_refused(assignments: list[str]) -> None:
     assert settings_of(*assignments).workers == 4
+
+
+def test_one_process_may_listen_at_one_port_of_both_address_families() -> None:
+    """KIP-797: two listeners share a port if one has an IPv4 address and the other an IPv6 address."""
+    settings = settings_of(
+        "listeners=FOUR://0.0.0.0:9092,SIX://[::]:9092",
+        "advertised.listeners=FOUR://kafka:9092,SIX://kafka:9092",
+        "listener.security.protocol.map=FOUR:PLAINTEXT,SIX:PLAINTEXT",
+    )
+    assert [(each.host, each.port) for each in settings.listeners] == [("0.0.0.0", 9092), ("::", 9092)]

@@ -277,6 +277,23 @@ def test_a_run_without_anything(tmp_path: Path) -> None:
     assert "No group has a committed offset." in page(read(tmp_path / "out", 12))
 
 
+@pytest.mark.parametrize(
+    ("count", "title"),
+    [(60, "Members and their partitions"), (61, "Members and their partitions (the last 60 of 61)")],
+)
+def test_the_timeline_names_members_that_are_left_out(count: int, title: str) -> None:
+    lives = [life("pay", number, "left") for number in range(count)]
+    assert figures.timeline(lives, [], [], NOW_MS).title == title
+
+
+def test_only_a_log_that_was_followed_has_a_section_of_events(out: Path) -> None:
+    heading = "<h2>Events while the log was followed</h2>"
+    assert heading in page(read(out, 12))
+    for events in (out / "events").iterdir():
+        events.unlink()
+    assert heading not in page(read(out, 12))
+
+
 def test_a_young_history_is_seen() -> None:
     moment = figures.lag([{"topic": "t", "partition": 0, "at_ms": 60_000, "lag": 5}]).figure
     assert moment.data[0].mode == "lines+markers"

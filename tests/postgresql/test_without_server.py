@@ -1,0 +1,141 @@
+"""What is done around the database, with a driver whose answers the test gives."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinatord.log import DataDirectory
+from coordinatord.log.errors import DataDirectoryError
+from coordinatord.postgresql import schema, store, transfer
+from coordinatord.postgresql.contract import Away, Growth, PartitionKey, row_of
+from coordinatord.postgresql.store import APPEND, RESOLVE, PostgresStore
+from coordinatord.topics import catalogue_file
+from kafka_wire.records.batch import build_batch
+from tests.log.world import contents
+from tests.postgresql.model import ModelDatabase
+
+URL = "postgresql://here/log"
+TERM = 3
+KEY = PartitionKey(b"A" * 16, 0)
+GROWTH, ROW = Growth(KEY, "orders", 0, 1), row_of(KEY, 0, bytes(build_batch([(b"k", b"v")], 1)))
+
+
+class Driver(types.ModuleType):
+    """In psycopg's place. Each attempt to append takes the next of `answers`: an error is raised."""
+
+    class Error(Exception):
+        sqlstate: str | None = None
+
+    class OperationalError(Error):
+        pass
+
+    InterfaceError = OperationalError
+
+    def __init__(self) -> None:
+        super().__init__("psycopg")
+        self.conninfo = types.SimpleNamespace(conninfo_to_dict=lambda _url: {"host": "here"})
+        self.answers: list[Exception | None] = []
+        self.end_offset = 0
+        self.is_away = False
+
+    def connect(self, **_address: object) -> Connection:
+        if self.is_away:
+            raise self.OperationalError("connection refused")
+        return Connection(self)
+
+
+class Connection:
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    def transaction(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def execute(self, statement: str, _parameters: object = ()) -> Any:
+        if statement == APPEND and (answer := self._driver.answers.pop(0)) is not None:
+            raise answer
+        if statement == RESOLVE:
+            rows = [(KEY.topic_id, KEY.partition, TERM, self._driver.end_offset)]
+            return types.SimpleNamespace(fetchall=lambda: rows)
+        return None
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
+    made = Driver()
+    monkeypatch.setitem(sys.modules, "psycopg", made)
+    monkeypatch.setattr(store, "RETRY_S", 0)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("lost", "end_offset", "counted"),
+    [
+        ([], 0, (1, 0, 0)),
+        ([True], 1, (1, 1, 1)),  # the answer was lost
+        ([True, True], 0, (1, 2, 2)),  # the statement was, twice
+    ],
+)
+def test_appends_retries_and_looks_are_counted(
+    lost: list[bool], end_offset: int, counted: tuple[int, int, int], driver: Driver
+) -> None:
+    """They are the metrics `store_appends`, `store_retries` and `store_resolved_commits`."""
+    made = PostgresStore(URL, TERM)
+    driver.answers, driver.end_offset = [*(driver.OperationalError("gone") for _ in lost), None], end_offset
+    made.append([], [])
+    assert (made.appends, made.retries, made.resolved) == (0, 0, 0)
+    made.append([GROWTH], [ROW])
+    assert (made.appends, made.retries, made.resolved) == counted
+    assert len(driver.answers) == end_offset, "what is committed is not sent again"
+    made.close()
+
+
+def test_an_append_that_fails_is_not_counted(driver: Driver) -> None:
+    made = PostgresStore(URL, TERM)
+    driver.is_away = True
+    made.stop()
+    with pytest.raises(Away):
+        made.append([GROWTH], [ROW])
+    assert (made.appends, made.appending_since_s) == (0, None)
+    made.close()
+
+
+@pytest.fixture
+def stored(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database with one batch of `orders`, and a partition that has none yet."""
+    model = ModelDatabase().take()
+    model.append([GROWTH, Growth(PartitionKey(KEY.topic_id, 1), "orders", 0, 0)], [ROW])
+    monkeypatch.setattr(transfer, "Snapshot", lambda _connection: model)
+    monkeypatch.setattr(schema, "check", lambda _connection: "cluster")
+
+
+@pytest.mark.parametrize("kind", ["missing", "below a missing one", "empty"])
+def test_a_copy_is_made_in_a_directory_that_is_missing_or_empty(kind: str, stored: None, tmp_path: Path) -> None:
+    target = tmp_path / {"missing": "copy", "below a missing one": "copies/first", "empty": ""}[kind]
+    assert transfer.copy(URL, target, node_id=5) == transfer.Moved(1, len(ROW.batch))
+    data = DataDirectory.open(str(target), node_id=5, catalogued=catalogue_file.catalogued)
+    assert [(log.name, contents(log)) for log in data.logs.values()] == [("orders-0", [(0, b"k", b"v")])]
+    data.close()
+
+
+def test_a_copy_is_not_made_over_other_files(stored: None, tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("precious")
+    with pytest.raises(DataDirectoryError, match="is not empty: name a directory that is, or that does not exist yet"):
+        transfer.copy(URL, tmp_path, node_id=0)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_no_directory_is_made_while_the_database_is_away(stored: None, driver: Driver, tmp_path: Path) -> None:
+    driver.is_away = True
+    with pytest.raises(Away, match="cannot connect"):
+        transfer.copy(URL, tmp_path / "copy", node_id=0)
+    assert not (tmp_path / "copy").exists()
