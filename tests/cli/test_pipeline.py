@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from coordinatord.cli import cli
 from coordinatord.cli import pipeline as command
+from coordinatord.pipeline.analysis.changes import Thresholds
 
 SUMMARY = types.SimpleNamespace(
     rows={"lag": 2, "commits": 5}, new={"offset_commits": 1_230, "group_metadata": 4}, seconds=2
@@ -26,6 +27,19 @@ class Job:
     format: str = "parquet"
     is_small: bool = False
     is_tiny: bool = False
+
+
+class Follower:
+    """Ends after three batches. `made` has the last one."""
+
+    made: Follower
+
+    def __init__(self, _spark: Any, job: Job, interval_ms: int, thresholds: Thresholds, **_says: Any) -> None:
+        Follower.made = self
+        self.job, self.interval_ms, self.thresholds = job, interval_ms, thresholds
+
+    def run(self) -> Any:
+        return types.SimpleNamespace(batches=3, records=1_234, events=2)
 
 
 def module(monkeypatch: pytest.MonkeyPatch, name: str, **attributes: Any) -> None:
@@ -46,11 +60,16 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return SUMMARY
 
     monkeypatch.setattr(command, "job_of", lambda given: Job(given["out"]))
-    monkeypatch.setattr(command, "_follow", lambda *_: seen.append("follow"))
     module(monkeypatch, "run.before", check_run=lambda *_: amount)
     module(monkeypatch, "run.delta", delta_settings=dict)
     module(monkeypatch, "run.ingest", SPARKS=(), cause_of=str)
-    module(monkeypatch, "run.java_process", java_has_ended=lambda _spark: False, tell_in=lambda _path: None)
+    ours = {
+        "java_has_ended": lambda _spark: False,
+        "tell_in": lambda _path: None,
+        "outlives_sigterm": lambda _spark: None,
+    }
+    module(monkeypatch, "run.java_process", **ours)
+    module(monkeypatch, "run.follow", Follower=Follower)
     module(monkeypatch, "run.publish", Place=None, Published=None)
     module(monkeypatch, "run.update", run=run_once)
     module(monkeypatch, "source.frames", start_spark=lambda *_, **__: spark)
@@ -68,5 +87,19 @@ def test_a_run_ends_with_its_summary(done: list[str], tmp_path: Path) -> None:
 
 def test_a_follower_ends_without_the_summary_of_a_run(done: list[str], tmp_path: Path) -> None:
     result = run(tmp_path, "--follow")
-    assert (result.exit_code, result.stdout, done) == (0, "", ["follow"]), result.output
-    assert result.exception is None
+    assert (result.exit_code, result.exception, done) == (0, None, []), result.output
+    assert result.stdout == (
+        f"stopped: 3 batches, 1,234 new records, 2 events in {tmp_path}/events; the next start resumes here\n"
+    )
+    assert Follower.made.job.out == tmp_path
+
+
+def test_a_followers_thresholds_are_the_options(done: list[str], tmp_path: Path) -> None:
+    """Without options, five minutes, five rebalances in ten minutes, and a day."""
+    run(tmp_path, "--follow")
+    assert Follower.made.thresholds == Thresholds() == Thresholds(300_000, 5, 600_000, 86_400_000)
+    options = ("--stuck-after", "7", "--storm", "4", "90", "--expiring-within", "1.5", "--interval", "0.5")
+    result = run(tmp_path, "--follow", *options)
+    assert result.exit_code == 0, result.output
+    assert Follower.made.thresholds == Thresholds(7_000, 4, 90_000, 5_400_000)
+    assert Follower.made.interval_ms == 500

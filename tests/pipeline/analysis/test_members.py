@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from coordinatord.pipeline.analysis.generations import NO_COMMITS, Commits, Generation, Member
 from coordinatord.pipeline.analysis.members import (
     CRASH_LOOP,
     DEPLOY,
@@ -11,6 +18,7 @@ from coordinatord.pipeline.analysis.members import (
     STORM,
     ZOMBIE,
     Event,
+    Life,
     events,
     lives,
 )
@@ -120,3 +128,81 @@ def test_a_zombie() -> None:
     assert found.keys() == {ZOMBIE}
     assert found[ZOMBIE].client_id == "c0"
     assert found[ZOMBIE].ended_ms - found[ZOMBIE].began_ms >= 590_000
+
+
+MINUTE_MS = 60_000
+BEGAN_MS = 1_000 * MINUTE_MS
+
+
+def life(client: str, since_ms: int, lived_ms: int | None, **more: Any) -> Life:
+    until_ms = None if lived_ms is None else since_ms + lived_ms
+    made = Life(f"{client}-{since_ms}", None, client, "/h", since_ms, until_ms, None, 1, 1, None, 45_000)
+    return replace(made, **more)
+
+
+def kinds(found: Sequence[Life], log: Sequence[Generation | None] = (), commits: Commits = NO_COMMITS) -> list[str]:
+    return [event.kind for event in events(found, log, commits)]
+
+
+@pytest.mark.parametrize(
+    ("count", "lived_ms", "gap_ms", "is_loop"),
+    [
+        (3, 5 * MINUTE_MS, 10 * MINUTE_MS, True),
+        (2, 5 * MINUTE_MS, 10 * MINUTE_MS, False),
+        (3, 5 * MINUTE_MS + 1, 10 * MINUTE_MS, False),
+        (3, 5 * MINUTE_MS, 10 * MINUTE_MS + 1, False),
+    ],
+)
+def test_limits_of_a_crash_loop(count: int, lived_ms: int, gap_ms: int, is_loop: bool) -> None:
+    """Three lives of at most five minutes each, at most ten minutes apart."""
+    found = [life("c", BEGAN_MS + number * (lived_ms + gap_ms), lived_ms) for number in range(count)]
+    assert kinds(found) == [CRASH_LOOP] * is_loop
+
+
+def generation(number: int, at_ms: int, size: int = 4) -> Generation:
+    members = {
+        f"m{each}": Member(f"m{each}", None, f"c{each}", "/h", 45_000, 60_000, frozenset(), frozenset(), frozenset())
+        for each in range(size)
+    }
+    return Generation(number, at_ms, None, "range", "m0", members)
+
+
+@pytest.mark.parametrize(
+    ("count", "away_ms", "apart_ms", "is_one"),
+    [
+        (2, 10 * MINUTE_MS, 10 * MINUTE_MS, True),
+        (1, 10 * MINUTE_MS, 10 * MINUTE_MS, False),
+        (2, 10 * MINUTE_MS + 1, 10 * MINUTE_MS, False),
+        (2, 10 * MINUTE_MS, 10 * MINUTE_MS + 1, False),
+    ],
+)
+def test_limits_of_a_deployment(count: int, away_ms: int, apart_ms: int, is_one: bool) -> None:
+    """Half of four members leave, each within ten minutes of the return of the one before, and return within ten."""
+    long_ms = 60 * MINUTE_MS
+    found: list[Life] = []
+    for number in range(count):
+        left_ms = BEGAN_MS + number * (away_ms + apart_ms)
+        found += [
+            life(f"c{number}", left_ms - long_ms, long_ms),
+            life(f"c{number}", left_ms + away_ms, None),
+        ]
+    assert kinds(found, [generation(1, BEGAN_MS - long_ms)]) == [DEPLOY] * is_one
+
+
+@pytest.mark.parametrize(
+    ("count", "within_ms", "is_storm"),
+    [(5, 10 * MINUTE_MS, True), (4, 10 * MINUTE_MS, False), (5, 10 * MINUTE_MS + 1, False)],
+)
+def test_limits_of_a_storm(count: int, within_ms: int, is_storm: bool) -> None:
+    """Five rebalances within ten minutes."""
+    times = [BEGAN_MS + within_ms * number // (count - 1) for number in range(count)]
+    log = [generation(number, at_ms) for number, at_ms in enumerate(times)]
+    assert kinds([], log) == [STORM] * is_storm
+
+
+@pytest.mark.parametrize(("silent_ms", "is_zombie"), [(5 * MINUTE_MS, True), (5 * MINUTE_MS - 1, False)])
+def test_limits_of_a_zombie(silent_ms: int, is_zombie: bool) -> None:
+    """A static member has not committed for five minutes when another commits."""
+    commits = Commits({("t", 1): [BEGAN_MS + silent_ms]})
+    static = life("c", BEGAN_MS - MINUTE_MS, None, instance="i", last_commit_ms=BEGAN_MS)
+    assert kinds([static], commits=commits) == [ZOMBIE] * is_zombie

@@ -44,6 +44,7 @@ def test_of_a_directory(tmp_path: Path) -> None:
     assert ending.points == (Point(15, 1_000), Point(20, 2_000), Point(21, 3_000))
     record_time = RecordTimes([str(tmp_path)])
     assert record_time("orders", 3, 17) == 2_000
+    assert record_time("orders", 3, 19) == 2_000, "the last record of its batch and its segment"
     assert record_time("orders", 3, 25) == 4_000, "the cleaner took those between"
     assert record_time("orders", 3, 32) is None
     assert record_time("orders", 9, 0) is None
