@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import sys
 import types
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from coordinatord.config import Settings
 from coordinatord.log import DataDirectory
 from coordinatord.log.errors import DataDirectoryError
-from coordinatord.postgresql import schema, store, transfer
+from coordinatord.observe.logger import captured
+from coordinatord.postgresql import node, schema, store, transfer
 from coordinatord.postgresql.contract import Away, Growth, PartitionKey, row_of
 from coordinatord.postgresql.store import APPEND, RESOLVE, PostgresStore
 from coordinatord.topics import catalogue_file
@@ -107,6 +110,37 @@ def test_an_append_that_fails_is_not_counted(driver: Driver) -> None:
         made.append([GROWTH], [ROW])
     assert (made.appends, made.appending_since_s) == (0, None)
     made.close()
+
+
+def test_a_node_that_waits_logs_once_in_ten_seconds(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At its start, and as often while another node leads, or while the database is away."""
+    now_s = [1_000.0]
+    lease = types.SimpleNamespace(seat=0, term=4, registration=None)
+
+    def take(*_: object, **__: object) -> Any:
+        now_s[0] += 1
+        if 1_020 < now_s[0] <= 1_040:
+            raise Away("gone")
+        return lease if now_s[0] > 1_060 else None
+
+    monkeypatch.setattr(node, "_prepare", lambda *_: ("cluster", ["a warning"]))
+    monkeypatch.setattr(node, "take", take)
+    monkeypatch.setattr(node, "standing", lambda _link: (7, 3, 2.55))
+    monkeypatch.setattr(node, "time", types.SimpleNamespace(monotonic=lambda: now_s[0], sleep=lambda _seconds: None))
+    nothing: Any = types.SimpleNamespace(keep=lambda: None, look=lambda _id: None, pause=lambda _left_s: None)
+    registration: Any = types.SimpleNamespace(node_id=1, holder="h", lease_ms=5_000)
+    with captured() as lines:
+        found = node._lead(Settings(storage=URL), registration, nothing, nothing)
+    assert found == (lease, "cluster")
+    assert lease.registration is registration
+    assert Counter(line["event"] for line in lines) == {
+        "a warning": 1,
+        "another node leads; waiting": 4,
+        "the database is away; waiting": 2,
+        "this node leads": 1,
+    }
+    told = {(line["node"], line["term"], line["lease_s"]) for line in lines if line["event"].startswith("another")}
+    assert told == {(7, 3, 2.5)}
 
 
 @pytest.fixture
