@@ -59,6 +59,8 @@ CASES: dict[str, tuple[list[tuple[int, int, int | None]], int | None, bool | Non
         "falling",
     ),
     "commits and does not move": ([(ago_s, 1_000, 50) for ago_s in range(70, 0, -5)], 50, True, "stuck"),
+    "one commit a window ago is no standstill": ([(70, 500, 50), (60, 900, 50)], 50, True, "behind"),
+    "two commits a window ago are one": ([(70, 500, 50), (60, 900, 50), (60, 900, 50)], 50, True, "stuck"),
     "a short pause is no standstill": ([(ago_s, 1_000, 50) for ago_s in range(20, 0, -5)], 50, True, "behind"),
     "went back": ([(70, 500, 50), (40, 900, 50), (10, 200, 800)], 800, True, "rewound"),
     "went back and is there again": ([(70, 500, 50), (40, 200, 400), (10, 900, 50)], 50, True, "behind"),

@@ -29,3 +29,30 @@ def test_the_same_as_one_by_one(steps: list[tuple[tuple[int, int], int]], pieces
     many.add_all(left)
     for name in Trail.__slots__:
         assert getattr(one, name) == getattr(many, name), name
+
+
+def climbing(count: int, every_ms: int) -> list[Commit]:
+    return [Commit(number, 1_000_000 + number * every_ms, None) for number in range(count)]
+
+
+def test_a_window_of_many_commits_is_thinned() -> None:
+    """Up to 128 commits of a window are kept; of more, those that are a 64th of the window apart, and the last one."""
+    window_ms = 64_000
+    full = climbing(128, 250)
+    assert list(Trail(window_ms, full).marks) == full
+    more = climbing(129, 250)
+    assert list(Trail(window_ms, more).marks) == more[::4]
+    odd = climbing(130, 250)
+    trail = Trail(window_ms, odd[:129])
+    trail.add(odd[129])
+    assert list(trail.marks) == [*odd[:129:4], odd[129]]
+    for count in range(1, 2_000, 97):
+        assert len(Trail(window_ms, climbing(count, 1)).marks) <= 128
+
+
+def test_the_last_steps_back_are_kept() -> None:
+    """Sixteen of them, and ten silences, whatever the log has."""
+    back = [Commit(1_000 - number, 1_000_000 + number * 500, None) for number in range(30)]
+    trail = Trail(1_000, back)
+    assert trail.falls == [(commit.offset + 1, commit.time_ms) for commit in back[-16:]]
+    assert list(trail.silences) == [(commit.time_ms - 500, commit.time_ms) for commit in back[-10:]]
