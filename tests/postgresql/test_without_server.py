@@ -6,6 +6,7 @@ import contextlib
 import sys
 import types
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from coordinatord.log import DataDirectory
 from coordinatord.log.errors import DataDirectoryError
 from coordinatord.observe.logger import captured
 from coordinatord.postgresql import node, schema, store, transfer
-from coordinatord.postgresql.contract import Away, Growth, PartitionKey, row_of
+from coordinatord.postgresql.contract import Away, Growth, PartitionKey, Unusable, row_of
 from coordinatord.postgresql.store import APPEND, RESOLVE, PostgresStore
 from coordinatord.topics import catalogue_file
 from kafka_wire.records.batch import build_batch
@@ -30,7 +31,7 @@ GROWTH, ROW = Growth(KEY, "orders", 0, 1), row_of(KEY, 0, bytes(build_batch([(b"
 
 
 class Driver(types.ModuleType):
-    """In psycopg's place. Each attempt to append takes the next of `answers`: an error is raised."""
+    """In psycopg's place. Each attempt to append calls the next of `answers`, and raises the error that it returns."""
 
     class Error(Exception):
         sqlstate: str | None = None
@@ -43,7 +44,7 @@ class Driver(types.ModuleType):
     def __init__(self) -> None:
         super().__init__("psycopg")
         self.conninfo = types.SimpleNamespace(conninfo_to_dict=lambda _url: {"host": "here"})
-        self.answers: list[Exception | None] = []
+        self.answers: list[Callable[[], Exception | None]] = []
         self.end_offset = 0
         self.is_away = False
 
@@ -61,8 +62,8 @@ class Connection:
         return contextlib.nullcontext()
 
     def execute(self, statement: str, _parameters: object = ()) -> Any:
-        if statement == APPEND and (answer := self._driver.answers.pop(0)) is not None:
-            raise answer
+        if statement == APPEND and (error := self._driver.answers.pop(0)()) is not None:
+            raise error
         if statement == RESOLVE:
             rows = [(KEY.topic_id, KEY.partition, TERM, self._driver.end_offset)]
             return types.SimpleNamespace(fetchall=lambda: rows)
@@ -83,22 +84,60 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
 @pytest.mark.parametrize(
     ("lost", "end_offset", "counted"),
     [
-        ([], 0, (1, 0, 0)),
-        ([True], 1, (1, 1, 1)),  # the answer was lost
-        ([True, True], 0, (1, 2, 2)),  # the statement was, twice
+        (0, 0, (1, 0, 0)),
+        (1, 1, (1, 1, 1)),  # the answer is lost
+        (2, 0, (1, 2, 2)),  # the statement is, twice
     ],
 )
 def test_appends_retries_and_looks_are_counted(
-    lost: list[bool], end_offset: int, counted: tuple[int, int, int], driver: Driver
+    lost: int, end_offset: int, counted: tuple[int, int, int], driver: Driver
 ) -> None:
     """They are the metrics `store_appends`, `store_retries` and `store_resolved_commits`."""
     made = PostgresStore(URL, TERM)
-    driver.answers, driver.end_offset = [*(driver.OperationalError("gone") for _ in lost), None], end_offset
+    driver.answers = [lambda: driver.OperationalError("gone")] * lost + [lambda: None]
+    driver.end_offset = end_offset
     made.append([], [])
     assert (made.appends, made.retries, made.resolved) == (0, 0, 0)
     made.append([GROWTH], [ROW])
     assert (made.appends, made.retries, made.resolved) == counted
     assert len(driver.answers) == end_offset, "what is committed is not sent again"
+    made.close()
+
+
+def refused(driver: Driver, state: str) -> Exception:
+    error = driver.Error("refused")
+    error.sqlstate = state
+    return error
+
+
+@pytest.mark.parametrize(("end_offset", "is_stored"), [(1, True), (0, False)])
+def test_an_append_that_arrives_after_the_look_is_stored_once(end_offset: int, is_stored: bool, driver: Driver) -> None:
+    """The answer to an attempt is lost, its effect is not there yet, and the next attempt finds other ends."""
+    made = PostgresStore(URL, TERM)
+
+    def lose() -> Exception:
+        return driver.OperationalError("gone")
+
+    def diverge() -> Exception:
+        driver.end_offset = end_offset
+        return refused(driver, schema.DIVERGED)
+
+    driver.answers = [lose, diverge]
+    if is_stored:
+        made.append([GROWTH], [ROW])
+    else:
+        with pytest.raises(Unusable, match="refused"):
+            made.append([GROWTH], [ROW])
+    assert (made.appends, made.retries, made.resolved, driver.answers) == (int(is_stored), 1, 1, [])
+    made.close()
+
+
+def test_an_append_that_the_database_refuses_ends(driver: Driver) -> None:
+    made = PostgresStore(URL, TERM)
+    driver.answers, driver.end_offset = [lambda: refused(driver, "42501")], 1
+    with pytest.raises(Unusable, match="records not stored: refused"):
+        made.append([GROWTH], [ROW])
+    assert (made.appends, made.retries, made.resolved) == (0, 0, 0)
     made.close()
 
 
