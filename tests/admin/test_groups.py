@@ -66,3 +66,8 @@ def test_members_beyond_the_fifth_are_counted(count: int, told: str) -> None:
     group = Group("g", CLASSIC, "Stable", "range", 0, "consumer")
     group.members.extend(Member(f"m{number}", None, f"c{number}", "/h", {}, []) for number in range(count))
     assert who(group) == told
+
+
+def test_the_partitions_of_a_member_are_counted() -> None:
+    assert Member("m", None, "c", "/h", {"orders": [0, 1, 4], "payments": [0]}, []).count == 4
+    assert Member("m", None, "c", "/h", {}, []).count == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 
 import pytest
@@ -75,6 +76,14 @@ def test_patterns_have_stars_and_question_marks_alone() -> None:
     names = Names(["job[1]-*", "a?c", "[x]", "\u2603*"])
     told = [name in names for name in ("job[1]-a", "job1-a", "abc", "ac", "[x]", "x", "\u2603\n\u2603")]
     assert told == [True, False, True, False, True, False, True]
+
+
+def test_a_log_is_in_a_database_or_in_directories() -> None:
+    url = "postgresql://here/log"
+    in_files = read_options({"path": "/data"})
+    assert in_files.store is None
+    assert dataclasses.replace(in_files, paths=(url,)).store == url
+    assert read_options({"bootstrap": "here:9092"}).store is None
 
 
 def test_shapes() -> None:
