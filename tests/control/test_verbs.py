@@ -19,7 +19,7 @@ from kafka_wire.api.init_producer_id import InitProducerIdRequest, InitProducerI
 from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kafka_wire.errors import ErrorCode
-from tests.control.world import GROUP, SESSION_MS, TOPIC, Client, coordinator
+from tests.control.world import GROUP, JOIN_VERSION, SESSION_MS, TOPIC, Client, coordinator
 
 NOTHING = ErrorCode.NONE
 
@@ -69,6 +69,21 @@ def test_a_group_rebalances(kafka: Kafka) -> None:
     (forced,) = [each for each in kafka.group(GROUP).rebalances if each.trigger == "forced"]
     assert forced.text == "forced: deploy"
     assert forced.record["trigger"]["reason"] == "deploy"
+
+
+def test_a_rebalance_has_ended_when_the_assignments_are_there(kafka: Kafka) -> None:
+    """Neither while members join, nor in the new generation before its leader has assigned partitions."""
+    a = Client(kafka, "a").join()
+    begun = kafka.group(GROUP).rebalance("deploy", timeout=0)
+    with pytest.raises(NotInTime, match="Stable after 'deploy'"):
+        begun.until_stable()
+    a.wire.ask(a.join_request(), JOIN_VERSION)
+    view = kafka.group(GROUP).view
+    assert (view.state, view.generation) == ("CompletingRebalance", 2)
+    with pytest.raises(NotInTime, match="Stable after 'deploy'"):
+        begun.until_stable()
+    a.join()
+    assert begun.until_stable().result.is_stable
 
 
 def test_no_rebalance_says_which_one_there_was(kafka: Kafka) -> None:
