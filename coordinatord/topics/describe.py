@@ -138,9 +138,9 @@ class Describing:
                 topics.append(self._by_id(each.topic_id) if each.name is None else self._by_name(each.name))
                 yield None
         if request.include_topic_authorized_operations:
-            for topic in topics:
-                if topic.error_code != ErrorCode.UNKNOWN_TOPIC_ID:
-                    topic.topic_authorized_operations = TOPIC_OPERATIONS
+            for found in topics:
+                if found.error_code != ErrorCode.UNKNOWN_TOPIC_ID:
+                    found.topic_authorized_operations = TOPIC_OPERATIONS
         response = MetadataResponse(
             0,
             [

@@ -464,6 +464,8 @@ SETTINGS = {
     }
 }
 """What the daemon of an attack is set to."""
+
+
 @attack
 def patterns_of_transactional_ids(port: int) -> Iterator[None]:
     """ListTransactions with a pattern that takes each id some microseconds, and with one for which RE2 gives up its
