@@ -143,6 +143,7 @@ def test_what_ends_the_program_and_what_libraries_log_are_escaped() -> None:
 
 
 def test_the_entry_point_escapes_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)  # another test may have called the entry point
     before, handler = sys.excepthook, logging.lastResort
     assert handler is not None
     formatter = handler.formatter

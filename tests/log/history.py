@@ -199,9 +199,9 @@ class History:
         for offset in range(log.log_start_offset, log.end_offset, 3):
             if not log.read(offset, self.chance.choice([0, 500, 1 << 20])):
                 raise Violated(f"{name}: nothing can be read at {offset}")
-        found = greatest(log)
-        if (found is None) != (log.log_start_offset == log.end_offset):
-            raise Violated(f"{name}: max timestamp {found}")
+        found = greatest(log)  # as on Kafka it may be a record that was deleted, while its segment is there
+        if found is None and log.log_start_offset < log.end_offset:
+            raise Violated(f"{name}: no record has the greatest timestamp")
 
 
 def run(seed: int, flush: FlushPolicy = "always", kind: CrashKind = "power") -> History:

@@ -169,11 +169,18 @@ def _throw(port: int, some: list[Frame]) -> None:
         client.sendall(len(frame.data).to_bytes(4, "big") + frame.data)
         head = b""
         with contextlib.suppress(ConnectionError):
-            head = client.recv(4, socket.MSG_WAITALL)
-            if len(head) == 4:
-                client.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
+            head = _received(client, 4)
+            _received(client, int.from_bytes(head, "big") if len(head) == 4 else 0)
         if len(head) < 4:
             client.close()
             client = None
     if client is not None:
         client.close()
+
+
+def _received(client: socket.socket, size: int) -> bytes:
+    """So many bytes, which may come in pieces; fewer where the connection ends."""
+    data = b""
+    while len(data) < size and (more := client.recv(size - len(data))):
+        data += more
+    return data

@@ -39,7 +39,7 @@ class WatchedConnection(Connection):
         super().__init__(door, listener)
         self.node = node
         self.writer = node.daemon.writer
-        self.line = line = WatchedLine(self, door.hold, door.turn_end, door.metrics)
+        self.line = line = WatchedLine(self, door.hold, door.turn_end, door.metrics, door.unread)
         self.waits_for = line.waits_for = {}
         self.last_id = -1
         #: bytes of a large answer that leave later
