@@ -156,7 +156,7 @@ def _watcher(given: dict[str, Any], settings: dict[str, object], health: Any) ->
 
 def _is_large(bootstrap: str, settings: dict[str, object]) -> bool:
     """Whether the log is, as far as the cluster can be reached now."""
-    from coordinatord.exporter.cluster import Cluster
+    from coordinatord.pipeline.source.cluster import Cluster
     from coordinatord.pipeline.source.segments import SourceError
 
     try:

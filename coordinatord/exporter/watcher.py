@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from coordinatord.exporter.cluster import Cluster
 from coordinatord.exporter.reading import Reading
 from coordinatord.observe.health import Health
 from coordinatord.observe.logger import get_logger
+from coordinatord.pipeline.source.cluster import Cluster
 from coordinatord.pipeline.source.segments import SourceError
 from coordinatord.pipeline.source.topic_names import names_from_broker
 from coordinatord.watching.view import View

@@ -14,6 +14,7 @@ store.py              coordinatord's log in PostgreSQL: connections, and what it
 store_log.py          the same as tail.py and ranges.py for it
 logs.py               whichever of the three the options name
 connecting.py         connections to a broker, and their errors in one sentence
+cluster.py            one connection to a cluster: the offsets log as it grows, and where partitions end
 end_offsets.py        where topics' partitions end, and since when
 topic_names.py        topic names by id
 ledger_topic.py       `__rebalances`, in which coordinatord logs why groups rebalanced
