@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from coordinatord.testing.links import Link
+from coordinatord.testing.problems import KafkaError
 from coordinatord.testing.views import GroupView, MemberView, Rebalance, TopicPartition
 from coordinatord.testing.waits import Looking, Waited, refuse_plain_with
 
@@ -74,7 +75,14 @@ class Group:
         return self._looking(f"group {self.group_id}: {what}", holds, timeout).waited()
 
     def until_stable(self, members: int | None = None, timeout: float = TIMEOUT_S) -> Waited[GroupView]:
-        """Wait until the group is Stable, with so many members."""
+        """Wait until the group is Stable, with so many members, at least one: without members a group is Empty. Raises
+        NotInTime, and KafkaError at once for less than one member.
+        """
+        if members is not None and members < 1:
+            raise KafkaError(
+                f"A Stable group has members: until_stable(members={members}) never holds. until_empty() waits until "
+                "the group has none."
+            )
 
         def holds(view: GroupView) -> bool:
             return view.is_stable and (members is None or len(view.members) == members)

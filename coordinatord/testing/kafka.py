@@ -417,9 +417,11 @@ class Kafka:
             probability=probability,
         )  # fmt: skip
 
-    def blackhole(self, client: str, *, optional: bool = False) -> Fault:
-        """Whatever a client asks is neither processed nor answered: it seems to be gone."""
-        return self._fault("drop", optional, client=client)
+    def blackhole(self, client: str) -> Fault:
+        """A condition: no request of this client is processed or answered, as if its network were cut. A block in which
+        the client sends nothing does not fail.
+        """
+        return self._fault("drop", optional=True, client=client)
 
     # Within
 

@@ -174,6 +174,13 @@ def test_a_blackhole_takes_all_of_one_client(kafka: Kafka, side: ThreadPoolExecu
     assert waiting.result(WAIT_S) == NOTHING
 
 
+def test_a_blackhole_without_requests_does_not_fail(kafka: Kafka) -> None:
+    """It is a condition, not an expectation: whether the client sends anything meanwhile is a matter of chance."""
+    with kafka.blackhole("a") as hole:
+        """a is silent."""
+    assert hole.hits == 0
+
+
 def test_a_blackhole_takes_the_answer_to_an_earlier_request_too(kafka: Kafka) -> None:
     """b waits for its join when the blackhole begins. The group goes on with b, which never hears of it."""
     a, b, gone = Client(kafka, "a").join(), Client(kafka, "b"), []

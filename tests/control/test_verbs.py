@@ -112,6 +112,13 @@ def test_a_coordinator_moves(kafka: Kafka) -> None:
     assert b.heartbeat(other) == NOTHING
 
 
+@pytest.mark.parametrize("members", [0, -1])
+def test_a_stable_group_without_members_is_not_waited_for(kafka: Kafka, members: int) -> None:
+    """Such a wait could only run into its timeout."""
+    with pytest.raises(KafkaError, match=rf"until_stable\(members={members}\) never holds\. until_empty\(\) waits"):
+        kafka.group(GROUP).until_stable(members=members, timeout=600)
+
+
 def test_reading_does_not_bring_a_coordinator_back(kafka: Kafka) -> None:
     a = Client(kafka, "a").join()
     kafka.group(GROUP).move()
