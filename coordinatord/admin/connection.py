@@ -55,6 +55,7 @@ SAYS = {
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "the group is subscribed to the topic",
     ErrorCode.UNKNOWN_MEMBER_ID: "the group has no such member",
     ErrorCode.FENCED_INSTANCE_ID: "another process has this group.instance.id now",
+    ErrorCode.LEADER_NOT_AVAILABLE: "there is no leader now",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such topic or partition",
     ErrorCode.TOPIC_ALREADY_EXISTS: "the topic exists already",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "that is no name for a topic",
@@ -66,6 +67,10 @@ Found = TypeVar("Found")
 
 class AdminError(Exception):
     """The cluster cannot be asked, or refuses; a sentence without its full stop."""
+
+
+class Unreachable(AdminError):
+    """No broker answers, or none lets the user in."""
 
 
 def said(code: int, message: str | None = None) -> str:
@@ -224,7 +229,7 @@ class Cluster:
         return patiently(attempt, f"group {group}")
 
 
-def patiently(attempt: Callable[[], tuple[int, Found]], what: str) -> Found:
+def patiently(attempt: Callable[[], tuple[int, Found]], what: str | Callable[[], str]) -> Found:
     """`attempt` until it gets another error than a passing one. AdminError with `what` if it gets that."""
     deadline_s = time.monotonic() + PATIENCE_S
     while True:
@@ -232,13 +237,13 @@ def patiently(attempt: Callable[[], tuple[int, Found]], what: str) -> Found:
         if not code:
             return found
         if code not in PASSING or time.monotonic() >= deadline_s:
-            raise AdminError(f"{what}: {said(code)}")
+            raise AdminError(f"{what if isinstance(what, str) else what()}: {said(code)}")
         time.sleep(RETRY_S)
 
 
 @contextmanager
 def cluster(bootstrap: str, settings: Mapping[str, Any], patience_s: float = CONNECT_S) -> Iterator[Cluster]:
-    """The cluster behind `bootstrap`; `settings` are kafka-python's. AdminError if there is none, or it is lost."""
+    """The cluster behind `bootstrap`; `settings` are kafka-python's. Unreachable if there is none, or it is lost."""
     made: list[Any] = []
 
     def client(**configs: Any) -> Any:
@@ -255,7 +260,7 @@ def cluster(bootstrap: str, settings: Mapping[str, Any], patience_s: float = CON
     try:
         check(settings)
     except SourceError as error:
-        raise AdminError(_in_properties(str(error).rstrip("."))) from None
+        raise Unreachable(_in_properties(str(error).rstrip("."))) from None
     try:
         opened = KafkaAdminClient(
             bootstrap_servers=bootstrap.split(","), kafka_client=client, **{**defaults, **settings}
@@ -265,7 +270,7 @@ def cluster(bootstrap: str, settings: Mapping[str, Any], patience_s: float = CON
         if opened is not None and not isinstance(error, KafkaError):
             raise  # no mistake of the connection's
         manager = made[0]._manager if made else None
-        raise AdminError(_in_properties(sentence(bootstrap, settings, error, manager))) from None
+        raise Unreachable(_in_properties(sentence(bootstrap, settings, error, manager))) from None
     finally:
         if opened is not None:
             opened.close()

@@ -13,6 +13,11 @@ from kafka_wire.api.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from kafka_wire.api.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kafka_wire.errors import ErrorCode
 
@@ -82,6 +87,27 @@ def commit(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, Commit
     patiently(attempt, f"group {group}")
 
 
+def delete(cluster: Cluster, group: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, str | None]:
+    """Delete committed offsets; why not, by partition (KIP-496). AdminError if the group has none to delete, or has
+    members of another protocol than the consumers'.
+    """
+    by_topic: dict[str, list[OffsetDeleteRequestPartition]] = {}
+    for topic, number in sorted(partitions):
+        by_topic.setdefault(topic, []).append(OffsetDeleteRequestPartition(number))
+    request = OffsetDeleteRequest(group, [OffsetDeleteRequestTopic(*each) for each in by_topic.items()])
+    node_id = cluster.coordinator(group)
+
+    def attempt() -> tuple[int, dict[TopicPartition, str | None]]:
+        answer = cluster.ask(request, node_id)
+        return answer.error_code, {
+            (topic.name, each.partition_index): said(each.error_code) if each.error_code else None
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+
+    return patiently(attempt, f"group {group}")
+
+
 def bounds(cluster: Cluster, partitions: Collection[TopicPartition]) -> tuple[dict[TopicPartition, int], ...]:
     """Where partitions begin and end. AdminError if one does not exist."""
     return tuple(
@@ -97,12 +123,16 @@ def at_time(cluster: Cluster, wanted: Mapping[TopicPartition, int]) -> dict[Topi
     if not wanted:
         return {}
 
+    failed: list[TopicPartition] = []
+
     def attempt() -> tuple[int, dict[TopicPartition, tuple[int, int]]]:
+        failed.clear()
         leaders, missing = partitions_of(cluster, {topic for topic, _ in wanted})
         absent = sorted(each for each in wanted if each not in leaders)
         if missing or absent:
             raise AdminError(f"there is no {_names(absent)}")
-        if any(leaders[each] < 0 for each in wanted):
+        failed.extend(sorted(each for each in wanted if leaders[each] < 0))
+        if failed:
             return ErrorCode.LEADER_NOT_AVAILABLE, {}
         found: dict[TopicPartition, tuple[int, int]] = {}
         code = 0
@@ -110,11 +140,13 @@ def at_time(cluster: Cluster, wanted: Mapping[TopicPartition, int]) -> dict[Topi
             asked = {each: at for each, at in wanted.items() if leaders[each] == node_id}
             for topic in cluster.ask(_request(asked), node_id, 7).topics:
                 for each in topic.partitions:
-                    code = code or each.error_code
+                    if each.error_code and code in (0, each.error_code):
+                        code = each.error_code
+                        failed.append((topic.name, each.partition_index))
                     found[topic.name, each.partition_index] = each.offset, each.timestamp
         return code, found
 
-    return patiently(attempt, "offsets of partitions")
+    return patiently(attempt, lambda: _names(failed))
 
 
 def _request(wanted: Mapping[TopicPartition, int]) -> ListOffsetsRequest:

@@ -77,6 +77,18 @@ class LazyGroup(click.Group):
             context.fail(f"No such command {name!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
         return super().resolve_command(context, args)
 
+    def invoke(self, context: click.Context) -> Any:
+        """Run the command. What no command has expected of the file system is one sentence, with the path."""
+        try:
+            return super().invoke(context)
+        except OSError as error:
+            if error.filename is None:
+                raise
+            from coordinatord.cli.options import fail
+
+            name = error.filename.decode("utf-8", "replace") if isinstance(error.filename, bytes) else error.filename
+            fail(f"{name}: {error.strerror or error}.")
+
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
         """Without importing the commands for their first lines."""
         with formatter.section("Commands"):

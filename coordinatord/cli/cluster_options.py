@@ -73,7 +73,7 @@ def client_settings(file: Path | None) -> dict[str, str]:
 @contextmanager
 def reached(bootstrap: str, command_config: Path | None, patience_s: float | None = None) -> Iterator[Cluster]:
     """The cluster; whatever goes wrong there ends the command with a sentence."""
-    from coordinatord.admin.connection import CONNECT_S, AdminError, cluster
+    from coordinatord.admin.connection import CONNECT_S, AdminError, Unreachable, cluster
     from coordinatord.admin.reset import ResetError
     from coordinatord.pipeline.source.options import broker_settings, check_address
     from coordinatord.pipeline.source.segments import SourceError
@@ -83,24 +83,40 @@ def reached(bootstrap: str, command_config: Path | None, patience_s: float | Non
         check_address("--bootstrap", bootstrap)
         with cluster(bootstrap, settings, patience_s or CONNECT_S) as found:
             yield found
-    except SourceError as error:
-        fail(sentence(error), status=BAD_SETTINGS)
-    except ResetError as error:
+    except (SourceError, ResetError, Unreachable) as error:
         fail(sentence(error), status=BAD_SETTINGS)
     except AdminError as error:
         fail(sentence(error))
 
 
+KAFKAS_TOOLS = {"share": "kafka-share-groups.sh", "streams": "kafka-streams-groups.sh"}
+"""Of Kafka: what shows and changes the groups of a type that these commands do not support."""
+
+
+def elsewhere(group: str, kind: str) -> str:
+    """The sentence for a group of a type that these commands do not support."""
+    tool = KAFKAS_TOOLS.get(kind)
+    then = f": Kafka's {tool} shows it (--describe --group)" if tool else ""
+    return f"group {group} is a {kind} group, which is not supported here{then}."
+
+
+def is_pattern(name: str) -> bool:
+    """Whether a name of groups or topics is a pattern: only * and ? are special."""
+    return "*" in name or "?" in name
+
+
 def chosen(names: Sequence[str], known: Callable[[], list[str]], what: str) -> list[str]:
     """Names, and those that their patterns (* and ?) match; all if none is given. `what` names the kind of thing."""
-    if names and not any(set(name) & set("*?") for name in names):
+    if names and not any(map(is_pattern, names)):
         return list(dict.fromkeys(names))
     there = known()
     if not names:
         return there
     found: dict[str, None] = {}
     for name in names:
-        matches = [each for each in there if fnmatchcase(each, name)] if set(name) & set("*?") else [name]
+        # Brackets are part of the name.
+        literal = name.replace("[", "[[]")
+        matches = [each for each in there if fnmatchcase(each, literal)] if is_pattern(name) else [name]
         if not matches:
             fail(f"there is no {what} like {name}.")
         found |= dict.fromkeys(matches)

@@ -5,11 +5,11 @@ The verdict comes first: how long it took, why, and who was waited for. Then who
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from coordinatord.cli.times import utc
 from kafka_wire.api.consumer_group_describe import Assignment, DescribedGroup, Member
 from kafka_wire.records.rebalance_ledger import Outcome
 
@@ -59,10 +59,9 @@ def _missing(member: Member, epoch: int) -> str:
 
 def epoch_story(record: Mapping[str, Any]) -> Iterator[str]:
     """One epoch, in a few lines."""
-    began = datetime.datetime.fromtimestamp(record["began_ms"] / 1000).astimezone()
     before, after = record["generation_before"], record["generation_after"]
     epoch = f"epoch {before} → {after}" if before != after else f"epoch {after}"
-    yield f"{began:%Y-%m-%d %H:%M:%S}  {epoch}, {_ending(record)}"
+    yield f"{utc(record['began_ms'])}  {epoch}, {_ending(record)}"
     yield f"  why: {_text(record, record['trigger'])}"
     if record.get("overtaken_by") is not None:
         yield f"  overtaken by: {_text(record, record['overtaken_by'])}"

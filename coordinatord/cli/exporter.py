@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import signal
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import click
 
+from coordinatord.cli.decoder import assume_small, check_size
 from coordinatord.cli.install import how_to_install
 from coordinatord.cli.options import BAD_SETTINGS, fail, sentence
 from coordinatord.cli.pipeline_options import MOST, SOURCE_OPTIONS, STATUS_OPTIONS, broker_of
 from coordinatord.watching.view import MAX_GROUPS, MAX_PARTITIONS
 
-LARGE_LOG = 300_000
-"""From so many records on, numba is loaded, which takes seconds and 150 MB, and decodes many times as fast."""
-WITHOUT, LARGE = "_COORDINATORD_WITHOUT_NUMBA", "_COORDINATORD_LARGE_LOG"
 INTERNAL = "__.*"
 
 
@@ -85,8 +81,7 @@ def exporter(**given: Any) -> None:
     """
     from coordinatord.observe import logs
 
-    if LARGE not in os.environ:
-        os.environ[WITHOUT] = "1"  # before the pipeline is imported
+    assume_small()
     logs.configure(given["log_format"], "info")
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its failures are told by the watcher
     try:
@@ -135,9 +130,7 @@ def _serve(given: dict[str, Any]) -> None:
 
 
 def _watcher(given: dict[str, Any], settings: dict[str, object], health: Any) -> Any:
-    if LARGE not in os.environ and _is_large(given["bootstrap"], settings):
-        os.environ[LARGE] = os.environ.pop(WITHOUT)
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # the same process, begun anew with numba
+    check_size(_records(given["bootstrap"], settings))
     from coordinatord.exporter.choice import Choice
     from coordinatord.exporter.reading import Reading
     from coordinatord.exporter.watcher import Watcher
@@ -154,14 +147,14 @@ def _watcher(given: dict[str, Any], settings: dict[str, object], health: Any) ->
     return Watcher(given["bootstrap"], settings, reading, health, interval_s=given["interval"])
 
 
-def _is_large(bootstrap: str, settings: dict[str, object]) -> bool:
-    """Whether the log is, as far as the cluster can be reached now."""
+def _records(bootstrap: str, settings: dict[str, object]) -> int:
+    """How many the log has, as far as the cluster can be reached now."""
     from coordinatord.pipeline.source.cluster import Cluster
     from coordinatord.pipeline.source.segments import SourceError
 
     try:
         with Cluster(bootstrap, settings, 5.0) as cluster:
             bounds = cluster.log_bounds(cluster.log_partitions())
-            return sum(end - start for start, end in bounds.values()) > LARGE_LOG
+            return sum(end - start for start, end in bounds.values())
     except SourceError:
-        return False
+        return 0

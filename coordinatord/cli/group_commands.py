@@ -10,10 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coordinatord.cli.cluster_options import AS_JSON, EXECUTE, chosen, completing, of_a_cluster, reached
+from coordinatord.cli.cluster_options import (
+    AS_JSON,
+    EXECUTE,
+    KAFKAS_TOOLS,
+    chosen,
+    completing,
+    elsewhere,
+    is_pattern,
+    of_a_cluster,
+    reached,
+)
 from coordinatord.cli.options import fail, utf8
 from coordinatord.cli.tables import assigned, number, show
 from coordinatord.cli.terminal import echo, echo_text
+from coordinatord.cli.times import now_ms, utc
 
 if TYPE_CHECKING:
     from coordinatord.admin.connection import Cluster
@@ -21,13 +32,25 @@ if TYPE_CHECKING:
 
 GROUPS = click.argument("groups", nargs=-1, callback=utf8, shell_complete=completing("groups"))
 SOME_GROUPS = click.argument("groups", nargs=-1, required=True, callback=utf8, shell_complete=completing("groups"))
+STATES = (
+    "Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "NotReady", "Dead",
+)  # fmt: skip
+"""Kafka 4.3: org.apache.kafka.common.GroupState."""
+TYPES = ("classic", "consumer", "share", "streams")
+"""Kafka 4.3: org.apache.kafka.common.GroupType."""
 DRY_RUN = "Nothing was changed: this is what --execute does."
 
 
 @click.command(name="list")
 @of_a_cluster
-@click.option("--state", "states", multiple=True, help="Only groups in this state: Stable, Empty … Can be repeated.")
-@click.option("--type", "kinds", multiple=True, help="Only classic, consumer, share or streams groups.")
+@click.option(
+    "--state", "states", multiple=True, metavar="STATE", type=click.Choice(STATES, case_sensitive=False),
+    help=f"Only groups in this state: {', '.join(STATES)}. Can be repeated.",
+)  # fmt: skip
+@click.option(
+    "--type", "kinds", multiple=True, metavar="TYPE", type=click.Choice(TYPES, case_sensitive=False),
+    help=f"Only groups of this type: {', '.join(TYPES)}. Can be repeated.",
+)  # fmt: skip
 @AS_JSON
 def list_(
     bootstrap: str, command_config: Path | None, states: tuple[str, ...], kinds: tuple[str, ...], as_json: bool
@@ -93,16 +116,28 @@ def headline(group: Group) -> str:
 
 
 def _described(cluster: Cluster, names: Sequence[str]) -> dict[str, Group]:
-    """The groups by name; one that was named and is not there ends the command."""
+    """The groups by name. One that was named and is not there, or is a share or streams group, ends the command."""
     from coordinatord.admin.groups import describe as ask
     from coordinatord.admin.groups import list_groups
 
     wanted = chosen(names, lambda: [each.group_id for each in list_groups(cluster)], "group")
     found = ask(cluster, wanted)
-    missing = [name for name in wanted if name not in found]
-    if names and missing:
-        fail(*(f"there is no group {name}." for name in missing))
+    missing = absent(cluster, [name for name in wanted if name not in found])
+    refused = [missing[name] for name in missing if name in names]
+    if refused:
+        fail(*refused)
+    for sentence in missing.values():  # of a group that a pattern has found, and that is not gone since
+        echo(sentence, err=True)
     return {name: found[name] for name in wanted if name in found}
+
+
+def absent(cluster: Cluster, names: Sequence[str]) -> dict[str, str]:
+    """Why groups cannot be described, in a sentence for each: there is none, or it is of a type of its own."""
+    from coordinatord.admin.groups import list_groups
+
+    kinds = {each.group_id: each.kind for each in list_groups(cluster)} if names else {}
+    others = {name: elsewhere(name, kind) for name, kind in kinds.items() if kind in KAFKAS_TOOLS}
+    return {name: others.get(name) or f"there is no group {name}." for name in names}
 
 
 def _partitions(cluster: Cluster, group: Group) -> list[dict[str, Any]]:
@@ -198,16 +233,12 @@ def watch(groups: tuple[str, ...], bootstrap: str, command_config: Path | None, 
         before: dict[str, Group | None] = {}
         try:
             while True:
-                names = (
-                    [each.group_id for each in list_groups(cluster)]
-                    if any(set(name) & set("*?") for name in groups)
-                    else []
-                )
+                names = [each.group_id for each in list_groups(cluster)] if any(map(is_pattern, groups)) else []
                 wanted = chosen(groups, lambda names=names: names, "group")  # type: ignore[misc]
                 now = ask(cluster, wanted)
                 for name in dict.fromkeys([*before, *wanted]):
                     for line in changes(name, before.get(name), now.get(name), is_first=name not in before):
-                        echo(f"{time.strftime('%H:%M:%S')}  {line}")
+                        echo(f"{utc(now_ms())}  {line}")
                 before = {name: now.get(name) for name in dict.fromkeys([*before, *wanted])}
                 time.sleep(interval)
         except KeyboardInterrupt:
@@ -285,6 +316,57 @@ def _by_topic(partitions: Any) -> dict[str, list[int]]:
     for topic, part in partitions:
         found.setdefault(topic, []).append(part)
     return found
+
+
+@click.command(name="delete-offsets")
+@click.argument("group", callback=utf8, shell_complete=completing("groups"))
+@of_a_cluster
+@click.option(
+    "--topic", "topics", multiple=True, required=True, callback=utf8, help="A topic, or partitions of it: orders:0,1."
+)
+@EXECUTE
+def delete_offsets(
+    group: str, bootstrap: str, command_config: Path | None, topics: tuple[str, ...], execute: bool
+) -> None:
+    """Delete the committed offsets of GROUP for topics.
+
+    Without --execute, shows what would be lost. The cluster refuses topics that members of the group subscribe to.
+    """
+    from coordinatord.admin.offsets import committed
+    from coordinatord.admin.offsets import delete as ask
+    from coordinatord.admin.reset import partitions_named
+
+    with reached(bootstrap, command_config) as cluster:
+        named, whole = partitions_named(topics)
+        found = _described(cluster, [group])[group]
+        done = committed(cluster, group)
+        chosen_ones = sorted({*named, *(each for each in done if each[0] in whole)} & done.keys())
+        subscribed = {topic for member in found.members for topic in member.topics}
+        refused: dict[tuple[str, int], str | None] = {
+            each: "members of the group subscribe to the topic" for each in chosen_ones if each[0] in subscribed
+        }
+        if execute and chosen_ones:
+            refused = ask(cluster, group, chosen_ones)
+    show(
+        ("TOPIC", ">PARTITION", ">COMMITTED", "RESULT"),
+        (
+            (
+                each[0],
+                str(each[1]),
+                number(done[each].offset),
+                f"not deleted: {refused[each]}" if refused.get(each) else "deleted" if execute else "would be deleted",
+            )
+            for each in chosen_ones
+        ),
+    )
+    nothing = [each for each in named if each not in done] + [
+        (topic, None) for topic in whole if not any(each[0] == topic for each in done)
+    ]
+    if not execute and chosen_ones:
+        echo(DRY_RUN, err=True)
+    if nothing or any(refused.values()):
+        names = (topic if part is None else f"{topic}-{part}" for topic, part in nothing)
+        fail(*(f"group {group} has committed nothing for {name}." for name in names))
 
 
 @click.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 from collections import deque
 from collections.abc import Iterator
@@ -12,9 +11,10 @@ import click
 
 from coordinatord.cli import LazyGroup
 from coordinatord.cli.epochs import epoch_story, seconds, state_lines
-from coordinatord.cli.options import fail, utf8
+from coordinatord.cli.options import BAD_SETTINGS, fail, utf8
 from coordinatord.cli.terminal import echo
-from coordinatord.cli.wire import Wire, WireError
+from coordinatord.cli.times import utc
+from coordinatord.cli.wire import Unreachable, Wire, WireError
 from coordinatord.cluster.placement import partition_for
 from coordinatord.group.result import NO_REASON
 from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
@@ -35,6 +35,11 @@ FETCH_BYTES = 8 << 20
 SHOWN_MEMBERS = 5
 """Members that a line names; of more it says how many there are."""
 
+NO_LEDGER = (
+    f"The cluster has no topic {LEDGER_TOPIC}. A plain Kafka records no causes of rebalances: `coordinatord exporter` "
+    "and `pipeline run` infer them from its offsets log. A coordinatord makes the topic with its first rebalance, "
+    "unless rebalance.ledger.enable or rebalance.ledger.topic.enable is false."
+)
 NO_CLIENT_REASON = f"; client reason: {NO_REASON}"
 
 CAUSES = {
@@ -58,6 +63,7 @@ COMMANDS = {
     "watch": (_HERE, "watch", "Print a line whenever a member or the state of GROUPS changes."),
     "evict": (_HERE, "evict", "Remove one MEMBER of GROUP, dynamic or static."),
     "delete": (_HERE, "delete", "Delete GROUPS with their committed offsets."),
+    "delete-offsets": (_HERE, "delete_offsets", "Delete the committed offsets of GROUP for topics."),
     "reset-offsets": (_RESET, "reset_offsets", "Move the committed offsets of GROUPS."),
     "export": (_RESET, "export", "Write down the committed offsets of GROUPS as CSV."),
     "import": (_RESET, "import_", "Put back the offsets in FILE, which `groups export` has written."),
@@ -94,18 +100,18 @@ def why(group: str, bootstrap: str, last: int, as_json: bool) -> None:
     try:
         state, records = look_up(bootstrap, group, last)
     except WireError as error:
-        fail(str(error))
+        fail(str(error), status=BAD_SETTINGS if isinstance(error, Unreachable) else 1)
     if as_json:
-        for record in records:
-            echo(json.dumps(record))
+        for record in records or ():
+            echo(json.dumps(record, ensure_ascii=False))
         return
     for line in told(group, state, records):
         echo(line)
 
 
-def look_up(bootstrap: str, group: str, last: int) -> tuple[Any, list[dict[str, Any]]]:
+def look_up(bootstrap: str, group: str, last: int) -> tuple[Any, list[dict[str, Any]] | None]:
     """The group as ConsumerGroupDescribe has it, or DescribeGroups if it is a classic one, and the records of its last
-    rebalances, oldest first. WireError.
+    rebalances, oldest first; None if the cluster has no such topic. WireError.
     """
     with Wire(bootstrap, CLIENT_ID) as wire:
         metadata = wire.ask(MetadataRequest([MetadataRequestTopic(name=LEDGER_TOPIC)], False))
@@ -118,7 +124,7 @@ def look_up(bootstrap: str, group: str, last: int) -> tuple[Any, list[dict[str, 
     with Wire(_address(coordinator.host, coordinator.port), CLIENT_ID) as wire:
         state = _described(wire, group)
     if is_absent:
-        return state, []
+        return state, None
     partition = partition_for(group, len(topic.partitions))
     leader_id = next(each.leader_id for each in topic.partitions if each.partition_index == partition)
     leader = next((node for node in metadata.brokers if node.node_id == leader_id), None)
@@ -178,8 +184,8 @@ def _check(wire: Wire, error_code: int) -> None:
         raise WireError(f"{wire.address} cannot read {LEDGER_TOPIC}: {ErrorCode(error_code).name}.")
 
 
-def told(group: str, state: Any, records: list[dict[str, Any]]) -> Iterator[str]:
-    """The story of a group in plain words, the newest rebalance first."""
+def told(group: str, state: Any, records: list[dict[str, Any]] | None) -> Iterator[str]:
+    """The story of a group in plain words, the newest rebalance first. `records` is None if there is no ledger."""
     if isinstance(state, DescribedGroup):
         yield from state_lines(state)
     elif state.error_code == ErrorCode.GROUP_ID_NOT_FOUND or state.group_state == "Dead":
@@ -191,12 +197,11 @@ def told(group: str, state: Any, records: list[dict[str, Any]]) -> Iterator[str]
         members = f"{size} member{'' if size == 1 else 's'}"
         protocol = f", assigned by {state.protocol_data}" if state.protocol_data else ""
         yield f"Group {group} is {state.group_state}: {members}{protocol}."
-    if not records:
-        yield (
-            "No rebalance of this group is recorded. coordinatord records rebalances and keeps them for seven days, "
-            "unless rebalance.ledger.enable or rebalance.ledger.topic.enable is false."
-        )
-    for record in reversed(records):
+    if records is None:
+        yield NO_LEDGER
+    elif not records:
+        yield "No rebalance of this group is recorded; records are kept for seven days."
+    for record in reversed(records or ()):
         yield ""
         yield from story(record)
 
@@ -210,7 +215,6 @@ def story(record: dict[str, Any]) -> Iterator[str]:
     if record.get("group_type") == "consumer":
         yield from epoch_story(record)
         return
-    began = datetime.datetime.fromtimestamp(record["began_ms"] / 1000).astimezone()
     before, after = record["generation_before"], record["generation_after"]
     generation = f"generation {before} → {after}" if before != after else f"generation {before}"
     took = seconds(record["ended_ms"] - record["began_ms"])
@@ -220,7 +224,7 @@ def story(record: dict[str, Any]) -> Iterator[str]:
         Outcome.EMPTY: f"ended after {took}: no members were left",
         Outcome.STOPPED: f"cut off after {took}: the coordinator stopped serving the group, or it was deleted",
     }[record["outcome"]]
-    yield f"{began:%Y-%m-%d %H:%M:%S}  {generation}, {ending}"
+    yield f"{utc(record['began_ms'])}  {generation}, {ending}"
     trigger = record["trigger"]
     yield f"  why: {trigger['text'].removesuffix(NO_CLIENT_REASON)}"
     yield f"  members: {record['members_before']} before, {record['members_after']} after" + _changes(record)

@@ -13,11 +13,14 @@ from typing import Any
 
 import click
 
+from coordinatord.cli.cluster_options import elsewhere, is_pattern
+from coordinatord.cli.decoder import assume_small, check_size
 from coordinatord.cli.install import how_to_install
 from coordinatord.cli.options import BAD_SETTINGS, fail, sentence, utf8
 from coordinatord.cli.pipeline_options import SOURCE_OPTIONS, STATUS_OPTIONS, broker_of, undecoded
 from coordinatord.cli.tables import lines, number
 from coordinatord.cli.terminal import echo, echo_data, echo_text
+from coordinatord.cli.times import now_ms, utc
 from coordinatord.observe.printable import printable
 
 SMALL_BYTES = 2 << 20
@@ -26,7 +29,18 @@ MOST_WORKERS = 8
 NEEDS = "This needs numpy and pyarrow, and kafka-python for a broker"
 
 
-@click.command(name="lag")
+class WithStatuses(click.Command):
+    """A command whose help ends with what each status means."""
+
+    def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        from coordinatord.pipeline.analysis.advice import ADVICE
+
+        with formatter.section("Statuses, the most urgent first"):
+            rows = [(status, f"{each.means}. What to do: {each.do}.") for status, each in ADVICE.items()]
+            formatter.write_dl(rows)
+
+
+@click.command(name="lag", cls=WithStatuses)
 @click.argument("groups", nargs=-1, callback=utf8)
 @click.option("--json", "form", flag_value="json", help="One array: a row per group, topic and partition.")
 @click.option("--csv", "form", flag_value="csv", help="The same rows as CSV.")
@@ -44,23 +58,25 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
     Groups are listed by urgency: all, or the named ones (* and ? allowed) with their partitions. Status and columns are
     those of `pipeline run` (TABLES.md), by the same rules. Stores nothing.
     """
-    if given["sources"] and sum(map(_log_bytes, given["sources"])) <= SMALL_BYTES:
-        os.environ["_COORDINATORD_WITHOUT_NUMBA"] = "1"
+    if not given["sources"] or sum(map(_log_bytes, given["sources"])) <= SMALL_BYTES:
+        assume_small()
     try:
         from coordinatord.pipeline.lag.looks import Look
         from coordinatord.pipeline.source.segments import SourceError
+        from coordinatord.pipeline.source.sharing import shared
     except ModuleNotFoundError as error:
         fail(f"{NEEDS}: {how_to_install('lag')} ({error}).")
     found: Look
     try:
-        looks = _looks(groups, given)
-        found = looks.look(_now_ms(), last=form != "watch")
-        if form != "watch":
-            _tell_damage(found)
-        _check_known(groups, found)
-        if form == "watch":
-            _watch(looks, found, bool(groups), interval)
-            return
+        with shared():
+            looks = _looks(groups, given)
+            found = looks.look(now_ms(), last=form != "watch")
+            if form != "watch":
+                _tell_gaps(found)
+            _check_known(groups, found)
+            if form == "watch":
+                _watch(looks, found, bool(groups), interval)
+                return
     except ModuleNotFoundError as error:
         fail(f"{NEEDS}: {how_to_install('lag')} ({error}).")
     except SourceError as error:
@@ -76,10 +92,6 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
 
 for _option in (*SOURCE_OPTIONS, *STATUS_OPTIONS):  # of a command, in their order
     lag = _option(lag)
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
 
 
 def _log_bytes(source: str) -> int:
@@ -117,22 +129,51 @@ def _looks(groups: Sequence[str], given: dict[str, Any]) -> Any:
     settings = broker_settings(broker)
     for address in {bootstrap, None if ends is None or is_place(ends) else ends} - {None}:
         reach(address, settings, lambda told: echo(f"coordinatord: {told}", err=True))
+    if bootstrap:
+        options |= _share_of_the_log(bootstrap, settings, groups)
     rules = Rules(window_ms=given["window"] * 1000, min_lag=given["min_lag"])
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return Looks(read_options(options), ends, settings, rules, min(workers, MOST_WORKERS))
 
 
-def _tell_damage(found: Any) -> None:
+def _share_of_the_log(bootstrap: str, settings: Mapping[str, Any], groups: Sequence[str]) -> dict[str, str]:
+    """The option for the partitions of the log that the named groups have; nothing for all. SourceError."""
+    from coordinatord.cluster.placement import partition_for
+    from coordinatord.pipeline.source.cluster import Cluster
+    from coordinatord.pipeline.source.options import PATIENCE_S
+
+    with Cluster(bootstrap, settings, PATIENCE_S) as cluster:
+        numbers = cluster.log_partitions()
+        are_named = bool(groups and numbers) and not any(map(is_pattern, groups))
+        chosen = sorted({partition_for(group, len(numbers)) for group in groups}) if are_named else numbers
+        check_size(sum(end - start for start, end in cluster.log_bounds(chosen).values()))
+    return {"partitions": ",".join(map(str, chosen))} if are_named else {}
+
+
+def _tell_gaps(found: Any) -> None:
+    """What is missing in the answer, and why."""
     if found.undecoded:
         echo(f"{undecoded(found.undecoded)}: what groups wrote there is missing here", err=True)
+    if found.absent or found.leaderless:
+        from coordinatord.pipeline.source.broker import no_leader
+
+        if found.absent:
+            echo(f"{no_leader(found.absent)}: the groups of that part of the log are missing here", err=True)
+        if found.leaderless:
+            echo(f"{no_leader(found.leaderless)}: what is unread there is not known", err=True)
 
 
 def _check_known(groups: Sequence[str], found: Any) -> None:
     """A group that was named and is not there is a mistake; a pattern may match nothing."""
     known = {row.group_id for row in found.groups} | found.members.keys()
-    for group in groups:
-        if group not in known and not set(group) & set("*?"):
-            fail(f"the log has no group {group}.")
+    missing = [group for group in groups if group not in known and not is_pattern(group)]
+    if missing:
+        fail(
+            *(
+                elsewhere(group, found.others[group]) if group in found.others else f"the log has no group {group}."
+                for group in missing
+            )
+        )
 
 
 def _watch(looks: Any, found: Any, with_partitions: bool, interval: float) -> None:
@@ -142,9 +183,9 @@ def _watch(looks: Any, found: Any, with_partitions: bool, interval: float) -> No
             for line in _tell(found, with_partitions=with_partitions):
                 echo(line)
             echo()
-            _tell_damage(found)
+            _tell_gaps(found)
             time.sleep(interval)
-            found = looks.look(_now_ms())
+            found = looks.look(now_ms())
     except KeyboardInterrupt:
         echo("stopped", err=True)
 
@@ -173,7 +214,7 @@ def _tell(found: Any, *, with_partitions: bool) -> Iterator[str]:
     if with_partitions:
         yield ""
         yield from lines(
-            ("GROUP", "TOPIC", ">PARTITION", ">COMMITTED", ">END", ">UNREAD", ">TIME LAG", "STATUS", "WHY"),
+            ("GROUP", "TOPIC", ">PARTITION", ">COMMITTED", ">END", ">UNREAD", ">TIME LAG", "STATUS", "/WHY"),
             (
                 (
                     row.group_id,
@@ -195,16 +236,16 @@ def headline(at_ms: int, groups: Sequence[Any]) -> str:
     """How many groups there are, and how many need somebody. `groups` are analysis.groups.GroupNow."""
     from coordinatord.pipeline.analysis.status import ALARMING
 
-    at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at_ms / 1000))
     urgent = sum(row.status in ALARMING for row in groups)
     count = f"{len(groups):,} group{'' if len(groups) == 1 else 's'}"
-    return f"{at}Z  {count}, {urgent:,} of them need somebody" if urgent else f"{at}Z  {count}; none needs anybody"
+    verdict = f", {urgent:,} of them need somebody" if urgent else "; none needs anybody"
+    return f"{utc(at_ms)}  {count}{verdict}"
 
 
 def group_lines(at_ms: int, groups: Sequence[Any], members: Mapping[str, int]) -> Iterator[str]:
     """The groups as a table. `groups` are analysis.groups.GroupNow, `members` counts by group."""
     yield from lines(
-        ("GROUP", "STATUS", ">UNREAD", ">TIME LAG", ">MEMBERS", ">LAST COMMIT", "WHY"),
+        ("GROUP", "STATUS", ">UNREAD", ">TIME LAG", ">MEMBERS", ">LAST COMMIT", "/WHY"),
         (
             (
                 row.group_id,

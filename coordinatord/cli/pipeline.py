@@ -27,6 +27,7 @@ from coordinatord.cli.pipeline_options import (
 )
 from coordinatord.cli.progress import Shown
 from coordinatord.cli.terminal import echo, echo_text
+from coordinatord.cli.times import now_ms, utc
 
 QUIET = {
     "spark.ui.enabled": "false",
@@ -207,16 +208,12 @@ def _follow(spark: Any, job: Any, given: dict[str, Any]) -> None:
 
 
 def _say_batch(text: str) -> None:
-    echo(f"{_clock(time.time())}  {text}", err=True)
+    echo(f"{utc(now_ms())}  {text}", err=True)
 
 
 def _say_event(row: dict[str, Any]) -> None:
     where = f" {row['topic']}-{row['partition']}" if row["topic"] is not None else ""
-    echo(f"{_clock(row['at_ms'] / 1000)}  {row['kind']} {row['change']}: {row['group_id']}{where}: {row['text']}")
-
-
-def _clock(time_s: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time_s))
+    echo(f"{utc(row['at_ms'])}  {row['kind']} {row['change']}: {row['group_id']}{where}: {row['text']}")
 
 
 @pipeline.command()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coordinatord.cli.cluster_options import AS_JSON, EXECUTE, chosen, client_settings, of_a_cluster, reached
-from coordinatord.cli.group_commands import DRY_RUN, GROUPS
+from coordinatord.cli.group_commands import DRY_RUN, GROUPS, absent
 from coordinatord.cli.options import BAD_SETTINGS, fail, utf8
 from coordinatord.cli.tables import number, show
 from coordinatord.cli.terminal import echo, echo_data, echo_text
+from coordinatord.cli.times import now_ms, utc
 
 if TYPE_CHECKING:
     from coordinatord.admin.connection import Cluster
@@ -78,7 +78,7 @@ def reset_offsets(groups: tuple[str, ...], bootstrap: str, command_config: Path 
         every = bool(given["all_groups"])
         names = chosen(groups, lambda: [each.group_id for each in list_groups(cluster)], "group")
         given["broker"] = client_settings(command_config) if given["to_moment"] else {}
-        given["now_ms"] = int(time.time() * 1000)
+        given["at_ms"] = _moment(given, now_ms())
         plans, refused = _plans(cluster, names, given, is_only_group=len(names) == 1 and not every)
         if given["execute"]:
             _commit(cluster, plans)
@@ -128,7 +128,7 @@ def _plans(
             refused.append(busy(group))
             continue
         if group is None and not given["topics"] and not given["from_file"] and not given["to_moment"]:
-            fail(f"there is no group {name}.")
+            fail(absent(cluster, [name])[name])
         plans[name] = _plan(cluster, name, given, is_only_group=is_only_group)
     return plans, refused
 
@@ -164,12 +164,22 @@ def _plan(cluster: Cluster, group: str, given: Mapping[str, Any], *, is_only_gro
     if given["to_current"]:
         return reset.current(partitions, before, ends)
     if given["by_duration"] or given["to_datetime"]:
-        text = given["by_duration"]
-        at_ms = given["now_ms"] - reset.duration_ms(text) if text else reset.datetime_ms(given["to_datetime"])
-        found = offsets.at_time(cluster, dict.fromkeys(partitions, max(0, at_ms)))
+        found = offsets.at_time(cluster, dict.fromkeys(partitions, max(0, given["at_ms"])))
         return reset.at_time({each: offset for each, (offset, _) in found.items()}, ends, before)
     bound = starts if given["to_earliest"] else ends
     return {each: reset.Move(before.get(each), bound[each]) for each in partitions}
+
+
+def _moment(given: Mapping[str, Any], now_ms: int) -> int | None:
+    """The moment that a form names, in epoch milliseconds; None for the others. ResetError, SourceError."""
+    from coordinatord.admin import reset
+    from coordinatord.pipeline.source.moments import parse_time
+
+    if given["by_duration"]:
+        return now_ms - reset.duration_ms(given["by_duration"])
+    if given["to_datetime"]:
+        return reset.datetime_ms(given["to_datetime"])
+    return parse_time(given["to_moment"], now_ms) if given["to_moment"] else None
 
 
 def _scope(cluster: Cluster, given: Mapping[str, Any], before: Mapping[tuple[str, int], int]) -> list[tuple[str, int]]:
@@ -188,14 +198,12 @@ def _scope(cluster: Cluster, given: Mapping[str, Any], before: Mapping[tuple[str
 
 def _then(cluster: Cluster, group: str, given: Mapping[str, Any]) -> dict[tuple[str, int], int]:
     from coordinatord.admin.then import committed_at
-    from coordinatord.pipeline.source.moments import parse_time
     from coordinatord.pipeline.source.segments import OFFSETS_TOPIC
 
-    at_ms = parse_time(given["to_moment"], given["now_ms"])
     partitions = len(cluster.metadata([OFFSETS_TOPIC]).topics[0].partitions) if not given["sources"] else 0
     return committed_at(
         group,
-        at_ms,
+        given["at_ms"],
         bootstrap=cluster.bootstrap,
         broker=given["broker"],
         sources=given["sources"],
@@ -221,6 +229,8 @@ def _commit(cluster: Cluster, plans: Plans) -> None:
 def _tell(plans: Plans, given: Mapping[str, Any]) -> None:
     from coordinatord.admin.reset import to_csv
 
+    if given["at_ms"] is not None:
+        echo(f"The moment is {utc(given['at_ms'])}.", err=True)
     if given["export"]:
         offsets = {group: {each: move.after for each, move in moves.items()} for group, moves in plans.items()}
         echo_data(to_csv(offsets, with_group=len(plans) > 1))
@@ -301,7 +311,7 @@ def import_(file: Path, bootstrap: str, command_config: Path | None, execute: bo
         names = groups_in(_text(file))
     except ResetError as error:
         fail(f"{error}.", status=BAD_SETTINGS)
-    given: dict[str, Any] = dict.fromkeys(NAMES) | {"from_file": file, "topics": (), "export": False}
+    given: dict[str, Any] = dict.fromkeys((*NAMES, "at_ms")) | {"from_file": file, "topics": (), "export": False}
     given |= {"execute": execute, "as_json": as_json}
     with reached(bootstrap, command_config) as cluster:
         plans, refused = _plans(cluster, names, given, is_only_group=False)

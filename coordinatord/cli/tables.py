@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from textwrap import wrap
 
 from coordinatord.cli.terminal import echo
 from coordinatord.observe.printable import printable
@@ -14,6 +15,8 @@ PIPE_WIDTH = 1_000
 NARROW = 40
 NARROWEST = 8
 """Characters of a column of names that are not folded."""
+GAP = "  "
+"""Between two columns."""
 
 
 def show(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -23,59 +26,74 @@ def show(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def lines(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """A table; nothing if it has no rows. A head that begins with > is a column of numbers, which is never folded."""
-    texts = [[printable(cell) for cell in row] for row in rows]
-    if not texts:
-        return
-    is_terminal = sys.stdout.isatty()
-    if not is_terminal:
-        plain = _plain(heads, texts)
-        if plain is not None:
-            yield from plain
-            return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    """A table; nothing if it has no rows. No text of a cell is lost, however narrow the terminal is.
 
-    cells = [[Text(text) for text in row] for row in texts]
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for position, head in enumerate(heads):
-        is_number, title = head.startswith(">"), head.lstrip(">")
-        widest = max(row[position].cell_len for row in cells)
-        table.add_column(
-            title,
-            justify="right" if is_number else "left",
-            no_wrap=is_number,
-            overflow="fold",
-            min_width=max(len(title), widest if is_number else min(widest, NARROWEST)),
-        )
-    for row in cells:
-        table.add_row(*row)
-    width = max(NARROW, shutil.get_terminal_size().columns) if is_terminal else PIPE_WIDTH
-    console = Console(file=sys.stdout, width=width, highlight=False)
-    with console.capture() as captured:
-        console.print(table)
-    for line in captured.get().splitlines():
-        yield line.rstrip()
-
-
-def _plain(heads: Sequence[str], texts: Sequence[Sequence[str]]) -> Iterator[str] | None:
-    """The lines for a pipe as rich makes them, in a thirtieth of its time; None if they are too wide for that."""
+    A head that begins with > is a column of numbers, which is never folded. A last head that begins with / is a column
+    of sentences: where the table is wider than the terminal, each sentence has lines of its own below its row. Where
+    not even folded columns fit, each cell has a line.
+    """
     from rich.cells import cell_len
 
-    rows = [[head.lstrip(">") for head in heads], *texts]
-    sizes = [[cell_len(text) for text in row] for row in rows]
+    table = [[head.lstrip(">/") for head in heads], *([printable(cell) for cell in row] for row in rows)]
+    if len(table) == 1:
+        return
+    width = max(NARROW, shutil.get_terminal_size().columns) if sys.stdout.isatty() else PIPE_WIDTH
+    sizes = [[cell_len(text) for text in row] for row in table]
     widest = [max(column) for column in zip(*sizes, strict=True)]
-    if sum(widest) + 2 * len(widest) > PIPE_WIDTH:
-        return None
-    numbers = [head.startswith(">") for head in heads]
-    return (
-        "  ".join(
-            " " * (wide - size) + text if is_number else text + " " * (wide - size)
-            for text, size, wide, is_number in zip(row, row_sizes, widest, numbers, strict=True)
+    if heads[-1].startswith("/") and _total(widest) > width:
+        sentences: list[str] | None = [row.pop() for row in table]
+        heads, widest = heads[:-1], widest[:-1]
+    else:
+        sentences = None
+    widths = _fitting(heads, sizes[0], widest, width)
+    for position, (row, row_sizes) in enumerate(zip(table, sizes, strict=True)):
+        if widths is not None:
+            yield from _folded(heads, row, row_sizes, widths)
+        elif position:
+            yield from (f"{title}: {cell}" for title, cell in zip(table[0], row, strict=True))
+        if sentences is not None and position:
+            yield from wrap(sentences[position], width, initial_indent="  ", subsequent_indent="  ")
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(GAP) * (len(widths) - 1)
+
+
+def _fitting(heads: Sequence[str], titles: Sequence[int], widest: Sequence[int], width: int) -> list[int] | None:
+    """The columns' widths: the widest columns of names are folded as far as needed. None if they do not fit."""
+    widths = list(widest)
+    while (excess := _total(widths) - width) > 0:
+        names = [
+            at for at, head in enumerate(heads) if not head.startswith(">") and widths[at] > max(NARROWEST, titles[at])
+        ]
+        if not names:
+            return None
+        first = max(names, key=lambda at: widths[at])
+        others = [widths[at] for at in names if widths[at] < widths[first]]
+        least = max(NARROWEST, titles[first], *(others and [max(others)]))
+        widths[first] = max(least, widths[first] - excess) if least < widths[first] else widths[first] - 1
+    return widths
+
+
+def _folded(heads: Sequence[str], row: Sequence[str], sizes: Sequence[int], widths: Sequence[int]) -> Iterator[str]:
+    """The lines of a row: one, unless a cell is wider than its column."""
+    from rich.cells import cell_len, chop_cells
+
+    if all(size <= width for size, width in zip(sizes, widths, strict=False)):
+        parts = [[text] for text in row]
+    else:
+        parts = [chop_cells(text, width) or [""] for text, width in zip(row, widths, strict=True)]
+        sizes = []
+    for number in range(max(map(len, parts))):
+        texts = [part[number] if number < len(part) else "" for part in parts]
+        gaps = [
+            " " * (width - size)
+            for width, size in zip(widths, sizes or [cell_len(text) for text in texts], strict=False)
+        ]
+        yield GAP.join(
+            gap + text if head.startswith(">") else text + gap
+            for head, text, gap in zip(heads, texts, gaps, strict=True)
         ).rstrip()
-        for row, row_sizes in zip(rows, sizes, strict=True)
-    )
 
 
 def number(value: int | None) -> str:

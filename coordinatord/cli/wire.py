@@ -24,7 +24,11 @@ MAX_FRAME_BYTES = 128 << 20
 
 
 class WireError(Exception):
-    """Nobody answers there, or not as a Kafka broker does; a sentence."""
+    """No broker answers as it should; a sentence."""
+
+
+class Unreachable(WireError):
+    """Nothing listens at the address."""
 
 
 class Wire:
@@ -41,7 +45,7 @@ class Wire:
         try:
             self._socket = socket.create_connection((listener.host or "127.0.0.1", listener.port), TIMEOUT_S)
         except OSError as error:
-            raise WireError(
+            raise Unreachable(
                 f"Nothing answers at {address}: {error.strerror or error}. Give the address with --bootstrap HOST:PORT."
             ) from None
         self._offered: dict[int, tuple[int, int]] = {}

@@ -65,7 +65,7 @@ def serve(
     listener: Listener, watcher: Watcher, health: Health, cluster_name: str | None, allowed_hosts: Sequence[str] = ()
 ) -> AdminServer:
     """Serve all this. Raises AdminError if the address cannot be had."""
-    server = AdminServer(listener, None, health, allowed_hosts=allowed_hosts)
+    server = AdminServer(listener, None, health, allowed_hosts=allowed_hosts, option="--listen")
     server.add_collector(lambda: ExporterCollector(watcher, cluster_name))
     server.add_collector(lambda: WatchCollector(lambda: watcher.view, lambda: name_of(watcher, cluster_name), wall_ms))
 

@@ -46,8 +46,10 @@ class AdminServer:
         *,
         loop: asyncio.AbstractEventLoop | None = None,
         allowed_hosts: Sequence[str] = (),
+        option: str = "--admin",
     ) -> None:
-        """`allowed_hosts`: admin.allowed.hosts."""
+        """`allowed_hosts`: admin.allowed.hosts. `option`: the command's option for the address, which errors name."""
+        self._option = option
         self._allowed_hosts = (*allowed_hosts, listener.host)
         self._listener = listener
         self._metrics = metrics
@@ -98,7 +100,7 @@ class AdminServer:
 
     def start(self) -> None:
         """Bind and begin. Raises AdminError."""
-        self._socket = _bound(self._listener)
+        self._socket = _bound(self._listener, self._option)
         self._stop = socket.socketpair()
         self._thread = threading.Thread(target=self._serve, name="admin", daemon=True)
         self._thread.start()
@@ -141,7 +143,7 @@ class AdminServer:
             get_logger().exception("admin port failed", url=self.url)
 
 
-def _bound(listener: Listener) -> socket.socket:
+def _bound(listener: Listener, option: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -153,10 +155,10 @@ def _bound(listener: Listener) -> socket.socket:
         bound.close()
         if error.errno == errno.EADDRINUSE:
             raise AdminError(
-                f"The admin address {listener.address} is in use: another program listens there. "
-                "Choose another one with --admin HOST:PORT."
+                f"The address {listener.address} of {option} is in use: another program listens there. "
+                f"Choose another one with {option} HOST:PORT."
             ) from error
         raise AdminError(
-            f"Cannot listen on the admin address {listener.address}: {error.strerror or error}."
+            f"Cannot listen on the address {listener.address} of {option}: {error.strerror or error}."
         ) from error
     return bound

@@ -11,6 +11,7 @@ curve.py              the age of the oldest record that a group has not read
 lag.py                how far one group is behind in one partition
 trail.py              what the rules need of a group's commits for a partition, in bounded memory
 status.py             a group's status in a partition
+advice.py             what each status means, and what to do, in a line for people
 now.py                how one group stands in one partition now: a row of the tables lag and status
 groups.py             how a group stands now: a row of the table group_status
 burrow.py             the same by Burrow's rules

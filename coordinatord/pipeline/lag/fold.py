@@ -22,6 +22,9 @@ from coordinatord.pipeline.analysis.status import Members
 from coordinatord.pipeline.analysis.trail import Trail
 from coordinatord.pipeline.decode.kinds import GROUP_GENERATIONS, OFFSET_COMMITS, QUARANTINE, TRANSACTION_MARKERS
 
+OTHER_GROUPS = {"share_group_metadata": "share", "streams_group_metadata": "streams"}
+"""The kinds of records that say that a group of another type exists, and that type."""
+
 KINDS = frozenset(
     {
         OFFSET_COMMITS,
@@ -30,6 +33,8 @@ KINDS = frozenset(
         consumer_group.MEMBER,
         consumer_group.CURRENT,
         consumer_group.PARTITION_METADATA,
+        consumer_group.METADATA,
+        *OTHER_GROUPS,
     }
 )
 """The kinds of records that are folded."""
@@ -66,6 +71,13 @@ class Known:
     """Whether the member is there, and when that was written, by member id."""
     current: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     """Topic ids and partitions, by member id."""
+    is_consumer_group: bool = False
+    """Whether the log has an epoch of it that was not deleted."""
+
+    @property
+    def exists(self) -> bool:
+        """Whether the group was not deleted. One that only has committed offsets has no such record at all."""
+        return self.classic is not None or self.is_consumer_group or self.count > 0
 
     @property
     def count(self) -> int:
@@ -96,14 +108,14 @@ class Fold:
     def __init__(self, window_ms: int) -> None:
         self.window_ms = window_ms
         self.records = 0
-        self.has_read_on = False
-        """Whether some of them were written after the read was planned."""
         self.undecoded = 0
         """Pieces of the log that could not be decoded, if the quarantine is read."""
         self.trails: dict[Key, Trail] = {}
         self.groups: dict[str, Known] = {}
         self.names: dict[str, str] = {}
         """Topic names by id, as far as records have them."""
+        self.others: dict[str, str] = {}
+        """Groups of other types, share and streams, by id."""
         self._effective: dict[Key, int] = {}
         """The log's offset of the last effective write."""
         self._open: dict[int, list[Written]] = {}
@@ -250,8 +262,18 @@ class Fold:
         if kind == consumer_group.PARTITION_METADATA:
             self.names |= {each["topic_id"]: each["topic_name"] for each in row.get("topics") or ()}
             return
-        known = self.groups.setdefault(row["group_id"], Known())
-        member_id, gone = row["member_id"], row["tombstone"]
+        group, gone = row["group_id"], row["tombstone"]
+        if kind in OTHER_GROUPS:
+            if gone:
+                self.others.pop(group, None)
+            else:
+                self.others[group] = OTHER_GROUPS[kind]
+            return
+        known = self.groups.setdefault(group, Known())
+        if kind == consumer_group.METADATA:
+            known.is_consumer_group = not gone
+            return
+        member_id = row["member_id"]
         if kind == consumer_group.MEMBER:
             known.consumers[member_id] = not gone, row["timestamp_ms"]
         elif gone:
@@ -272,5 +294,5 @@ class Fold:
             last = max(gone, key=lambda each: gone[each] or 0, default=None)
             for member_id in gone.keys() - {last}:  # the last one tells since when the group is empty
                 del known.consumers[member_id]
-            if known.classic is None and not known.count and group not in with_offsets:
+            if not known.exists and group not in with_offsets:
                 del self.groups[group]

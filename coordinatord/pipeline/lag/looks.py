@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from coordinatord.pipeline.analysis.curve import Point
 from coordinatord.pipeline.analysis.generations import TopicPartition
@@ -27,12 +27,11 @@ from coordinatord.pipeline.source.end_offsets import (
     points_of,
 )
 from coordinatord.pipeline.source.logs import Part, Tail, begins, name_of, reading_on, tail_of
-from coordinatord.pipeline.source.options import Options
+from coordinatord.pipeline.source.options import PATIENCE_S, Options
 from coordinatord.pipeline.source.tail import Position, check_kept
 from coordinatord.pipeline.source.topic_names import names_from_broker, names_in_directories
 
-T = TypeVar("T")
-LookUp = Callable[[int, Collection[TopicPartition] | None], list[Ending]]
+LookUp = Callable[[int, Collection[TopicPartition]], list[Ending]]
 
 KEEP_SAMPLES = 500
 """The last looks at a partition's end that are kept."""
@@ -50,6 +49,12 @@ class Look:
     members: dict[str, int]
     undecoded: int
     """Pieces of the log that could not be decoded, of all that was read so far."""
+    absent: list[str] = field(default_factory=list)
+    """Partitions of a broker's log that could not be read, as they have no leader now."""
+    leaderless: list[str] = field(default_factory=list)
+    """Partitions of topics whose ends are not known, as they have no leader now."""
+    others: dict[str, str] = field(default_factory=dict)
+    """Groups of types that have no lag here, share and streams: the type of each."""
 
 
 class Verdict(NamedTuple):
@@ -61,21 +66,23 @@ class Verdict(NamedTuple):
     names: dict[str, str]
     """Topic names by id, as far as its records have them."""
     undecoded: int
+    others: dict[str, str]
+    """Groups of other types, share and streams, by id."""
 
 
 @dataclass(slots=True)
 class Scene:
-    """What a log is judged by at one moment. `samples` are the ends that looks have found, also this one; `directory`
-    has the records of partitions, if one is known; `look_up` asks for ends again.
+    """What a log is judged by at one moment. `samples` are the ends that looks have found; `directory` has the records
+    of partitions, if one is known; `look_up` asks for ends. `endings` are those of the partitions that are judged.
     """
 
     wanted: Wanted
-    endings: Mapping[TopicPartition, Ending]
     samples: Mapping[TopicPartition, list[Point]]
     now_ms: int
     rules: Rules
     directory: str | None
     look_up: LookUp
+    endings: Mapping[TopicPartition, Ending] = field(default_factory=dict)
     began_s: float = field(default_factory=time.monotonic)
     _record_time: RecordTime = no_record_time
     _partitions: dict[TopicPartition, Partition] = field(default_factory=dict)
@@ -86,27 +93,39 @@ class Scene:
 
     def alone(self, fold: Fold) -> Verdict | Fold:
         """The verdict by what the log itself tells; the fold if it has topics by ids that others can name."""
-        return self.verdict(fold, fold.names) if fold.topic_ids() <= fold.names.keys() else fold
+        if not fold.topic_ids() <= fold.names.keys():
+            return fold
+        trails = self.trails(fold, fold.names)
+        return self.with_ends({(topic, number) for _, topic, number in trails}).verdict(fold, fold.names)
 
-    def verdict(self, fold: Fold, names: Mapping[str, str]) -> Verdict:
-        """`names` are topic names by id."""
+    def trails(self, fold: Fold, names: Mapping[str, str]) -> dict[Key, Trail]:
+        """The trails of what groups have committed, and empty ones of what their members have besides. `names` are
+        topic names by id.
+        """
         nothing = Trail(self.rules.window_ms)
         trails = dict(fold.trails)
         for group, known in fold.groups.items():
             if self.wanted.has_group(group):
                 for topic, number in known.assigned(names):
                     trails.setdefault((group, topic, number), nothing)
-        if fold.has_read_on:
-            return self._later({(topic, number) for _, topic, number in trails})._verdict(fold, trails)
-        return self._verdict(fold, trails)
+        return trails
 
-    def _later(self, places: Collection[TopicPartition]) -> Scene:
-        """The scene of now, for a log that was read on: its last commits are later than the ends that are known."""
-        now_ms = self.now_ms + round((time.monotonic() - self.began_s) * 1000)
-        found = {(each.topic, each.partition): each for each in self.look_up(now_ms, places)}
-        points = {where: [Point(each.end_offset, each.sampled_ms)] for where, each in found.items()}
-        samples = {where: [*self.samples.get(where, ()), *points[where]] for where in found}
+    def with_ends(self, places: Collection[TopicPartition]) -> Scene:
+        """The scene with the present ends of these partitions. A log is read first: so no commit is later than the ends
+        that it is compared with. Where a broker is asked, that is the scene's moment, too.
+        """
+        is_live = self.directory is None
+        now_ms = self.now_ms + (round((time.monotonic() - self.began_s) * 1000) if is_live else 0)
+        found = {(each.topic, each.partition): each for each in self.look_up(now_ms, places)} if places else {}
+        samples = {
+            where: _with(self.samples.get(where, ()), Point(each.end_offset, each.sampled_ms))
+            for where, each in found.items()
+        }
         return replace(self, endings=found, samples=samples, now_ms=now_ms, _partitions={})
+
+    def verdict(self, fold: Fold, names: Mapping[str, str]) -> Verdict:
+        """`names` are topic names by id."""
+        return self._verdict(fold, self.trails(fold, names))
 
     def _verdict(self, fold: Fold, trails: Mapping[Key, Trail]) -> Verdict:
         rows = []
@@ -119,8 +138,8 @@ class Scene:
                     members=members, rules=self.rules, record_time=self._record_time,
                 )
             )  # fmt: skip
-        members_of = {group: each.count for group, each in fold.groups.items()}
-        return Verdict(fold.records, rows, members_of, fold.names, fold.undecoded)
+        members_of = {group: each.count for group, each in fold.groups.items() if each.exists}
+        return Verdict(fold.records, rows, members_of, fold.names, fold.undecoded, dict(fold.others))
 
     def _partition(self, topic: str, number: int) -> Partition:
         """Read once, however many groups read it."""
@@ -135,25 +154,23 @@ class Scene:
         return known
 
 
+def _with(points: Sequence[Point], point: Point) -> list[Point]:
+    return [*points, *([] if points and points[-1] == point else [point])]
+
+
 def _endings(
     ends: str | None,
     directory: str | None,
     broker: Mapping[str, Any],
     now_ms: int,
-    places: Collection[TopicPartition] | None,
+    places: Collection[TopicPartition],
 ) -> list[Ending]:
-    """The present ends of these partitions, or of all: a LookUp, with what it asks."""
+    """The present ends of these partitions: a LookUp, with what it asks."""
     if ends is None:
         return []
     if directory is not None:
-        topics = None if places is None else frozenset(topic for topic, _ in places)
-        return from_directories([directory], now_ms, topics, with_points=False)
+        return from_directories([directory], now_ms, frozenset(topic for topic, _ in places), with_points=False)
     return from_broker(ends, now_ms, places, broker)
-
-
-def itself(fold: Fold) -> Fold:
-    """For those who look again."""
-    return fold
 
 
 @dataclass(slots=True)
@@ -179,15 +196,15 @@ class Looks:
         Raises SourceError.
         """
         look_up = partial(_endings, self.ends, self._directory, self.broker)
-        endings = {(each.topic, each.partition): each for each in look_up(now_ms, None)}
-        self._sample(endings)
-        scene = Scene(self.options.wanted, endings, self._samples, now_ms, self.rules, self._directory, look_up)
-        new = self._read(scene.alone, reading_on) if last else self._read(itself, list)
+        scene = Scene(self.options.wanted, self._samples, now_ms, self.rules, self._directory, look_up)
+        new = self._read(scene.alone if last else None)
         found: dict[str, Fold | Verdict] = {**self._folds, **new}
-        self._folds |= {name: each for name, each in found.items() if isinstance(each, Fold)}
-        names: dict[str, str] = {}
-        if self._folds:
-            names = self._topic_names({k: v for each in found.values() for k, v in each.names.items()})
+        folds = {name: each for name, each in found.items() if isinstance(each, Fold)}
+        self._folds |= {} if last else folds
+        names = self._topic_names(folds, {k: v for each in found.values() for k, v in each.names.items()})
+        places = {(topic, number) for each in folds.values() for _, topic, number in scene.trails(each, names)}
+        scene = scene.with_ends(places)
+        self._samples |= {where: points[-KEEP_SAMPLES:] for where, points in scene.samples.items()}
         verdicts = [each if isinstance(each, Verdict) else scene.verdict(each, names) for each in found.values()]
         rows = [row for verdict in verdicts for row in verdict.rows]
         by_group: dict[str, list[Now]] = {}
@@ -196,21 +213,39 @@ class Looks:
         groups = sorted((group_now(each) for each in by_group.values()), key=urgency)
         known = {group: count for verdict in verdicts for group, count in verdict.members.items()}
         records, undecoded = (sum(getattr(each, name) for each in verdicts) for name in ("records", "undecoded"))
-        return Look(now_ms, records, rows, groups, known, undecoded)
+        absent = sorted(self._tail.absent) if self._tail is not None else []
+        leaderless = self._leaderless({(row.topic, row.partition) for row in rows if row.end_offset is None})
+        others = {group: kind for verdict in verdicts for group, kind in verdict.others.items()}
+        return Look(scene.now_ms, records, rows, groups, known, undecoded, absent, leaderless, others)
 
-    def _read(self, judge: Callable[[Fold], T], planned: Callable[[list[Part]], list[Part]]) -> dict[str, T]:
-        """What is made of each log that there is something new of, by its name."""
+    def _leaderless(self, places: Collection[TopicPartition]) -> list[str]:
+        """Those of the partitions that exist, although nobody could be asked where they end."""
+        if self.ends is None or self._directory is not None or not places:
+            return []
+        from coordinatord.pipeline.source.cluster import Cluster
+
+        with Cluster(self.ends, self.broker, PATIENCE_S) as cluster:
+            return [f"{topic}-{number}" for topic, number in sorted(cluster.existing(places))]
+
+    def _read(self, judge: Callable[[Fold], Fold | Verdict] | None) -> dict[str, Fold | Verdict]:
+        """Each log that there is something new of, by its name: folded, or what another process makes of it. With
+        `judge`, nobody looks again.
+        """
         if self._tail is None:
             self._tail = tail_of(self.options)
         tail = self._tail
         ends = tail.ends()
-        start = check_kept(self._position, ends, fail=True)
+        start = check_kept(self._position, ends, fail=True, absent=tail.absent)
         start = start or begins(tail)
         by_log: dict[str, list[Part]] = {}
         for part in tail.plan(start, ends):
             by_log.setdefault(name_of(part), []).append(part)
         tasks = [
-            (self._folds.get(name) or Fold(self.rules.window_ms), planned(parts), self.options.wanted)
+            (
+                self._folds.get(name) or Fold(self.rules.window_ms),
+                parts if judge is None else reading_on(parts),
+                self.options.wanted,
+            )
             for name, parts in by_log.items()
         ]
         found = dict(zip(by_log, fold_all(tasks, self.workers, judge), strict=True))
@@ -221,18 +256,11 @@ class Looks:
     def _directory(self) -> str | None:
         return self.ends if self.ends is not None and is_place(self.ends) else None
 
-    def _sample(self, endings: Mapping[TopicPartition, Ending]) -> None:
-        for where, ending in endings.items():
-            samples = self._samples.setdefault(where, [])
-            sample = Point(ending.end_offset, ending.sampled_ms)
-            samples += [] if samples and samples[-1] == sample else [sample]
-            del samples[:-KEEP_SAMPLES]
-
-    def _topic_names(self, told: dict[str, str]) -> dict[str, str]:
+    def _topic_names(self, folds: Mapping[str, Fold], told: dict[str, str]) -> dict[str, str]:
         """Topic names by id, if groups of the consumer protocol need them: asked for once, and when one is missing.
         `told` are those that the logs have.
         """
-        wanted = {topic_id for fold in self._folds.values() for topic_id in fold.topic_ids()}
+        wanted = {topic_id for fold in folds.values() for topic_id in fold.topic_ids()}
         found = told | (self._names or {})
         if wanted <= found.keys() or (self._names is not None and wanted <= self._names.keys()):
             return found

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from coordinatord.pipeline.source.options import PATIENCE_S
-from coordinatord.pipeline.source.segments import SourceError
+from coordinatord.pipeline.source.segments import Refused, SourceError
 
 QUICKLY_S = 3
 """A reachable broker answers within this time. For a slower one, the user is told of the wait."""
@@ -17,11 +17,13 @@ Answer = TypeVar("Answer")
 
 def patiently(ask: Callable[[int], Answer], tell: Callable[[str], object]) -> Answer:
     """What `ask` returns, which gets how many seconds to wait. If it fails within the first few, `tell` says why before
-    it is asked again. Raises SourceError.
+    it is asked again. Raises SourceError, without a second attempt where a port refuses.
     """
     began_s = time.monotonic()
     try:
         return ask(QUICKLY_S)
+    except Refused:
+        raise
     except SourceError as error:
         if time.monotonic() - began_s < QUICKLY_S / 2:
             raise  # it failed without waiting: another attempt would not help

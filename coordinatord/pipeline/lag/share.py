@@ -11,14 +11,14 @@ from contextlib import contextmanager, nullcontext
 from multiprocessing import get_context
 from typing import Any, TypeVar
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from coordinatord.pipeline.decode.wanted import Wanted
 from coordinatord.pipeline.lag.fold import Fold
 from coordinatord.pipeline.lag.without_pandas import keep_pandas_out
-from coordinatord.pipeline.source.logs import Part, read_part, reads_on_from
+from coordinatord.pipeline.source.logs import Part, read_part
 from coordinatord.pipeline.source.ranges import KindBatch
+from coordinatord.pipeline.source.sharing import shared
 
 T = TypeVar("T")
 Task = tuple[Fold, Sequence[Part], Wanted]
@@ -30,15 +30,15 @@ _judge: Callable[[Fold], Any] | None = None
 """In a process of the pool: what is wanted of its folds."""
 
 
-def fold_all(tasks: Sequence[Task], workers: int, judge: Callable[[Fold], T]) -> list[T]:
-    """What `judge` makes of each fold with what its parts of the log add; called in the process that has read them. A
-    fold of millions of commits takes longer to send to another process than what is made of it. SourceError.
+def fold_all(tasks: Sequence[Task], workers: int, judge: Callable[[Fold], T] | None) -> list[Fold | T]:
+    """The folds with what their parts of the log add or, of those that another process has read, what `judge` makes of
+    them there: a fold of millions of commits takes longer to send than what is made of it. SourceError.
     """
     sizes = [sum(part.bytes for part in parts) for _, parts, _ in tasks]
     count = min(workers, len(tasks))
     if count < 2 or sum(sizes) < WORTH_BYTES:
         with no_collections():
-            return [judge(_folded(task)) for task in tasks]
+            return [_folded(task) for task in tasks]
     largest_first = sorted(range(len(tasks)), key=lambda number: -sizes[number])
     # Not forked: threads of a client or of Arrow may hold locks.
     with ProcessPoolExecutor(count, get_context("spawn"), _begin, (judge,)) as pool:
@@ -70,7 +70,7 @@ def _begun_without_sigint() -> Iterator[None]:
         signal.raise_signal(signal.SIGINT)
 
 
-def _begin(judge: Callable[[Fold], Any]) -> None:
+def _begin(judge: Callable[[Fold], Any] | None) -> None:
     """In a process of its own."""
     global _judge
     _judge = judge
@@ -79,8 +79,9 @@ def _begin(judge: Callable[[Fold], Any]) -> None:
 
 
 def _judged(task: Task) -> Any:
-    assert _judge is not None
-    return _judge(_folded(task))
+    with shared():
+        fold = _folded(task)
+        return fold if _judge is None else _judge(fold)
 
 
 @contextmanager
@@ -100,17 +101,9 @@ def no_collections() -> Iterator[None]:
 def _folded(task: Task) -> Fold:
     fold, parts, wanted = task
     for part in parts:
-        later = reads_on_from(part)
         for chunk in chunks(read_part(part, wanted)):
             fold.take(chunk)
-            if later is not None:
-                fold.has_read_on |= any(_reaches(batch, later) for _, batch in chunk)
     return fold
-
-
-def _reaches(batch: pa.RecordBatch, offset: int) -> bool:
-    last = pc.max(batch.column("log_offset")).as_py()
-    return last is not None and last >= offset
 
 
 def chunks(batches: Iterable[KindBatch]) -> Iterator[list[KindBatch]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from coordinatord.pipeline.run.ingest import Job
 from coordinatord.pipeline.source.broker import BrokerTail
 from coordinatord.pipeline.source.options import Options, read_options
-from coordinatord.pipeline.source.segments import SourceError, find_logs
+from coordinatord.pipeline.source.segments import SourceError, find_logs, reading_files
 from coordinatord.pipeline.source.store_log import StoreTail
 
 SMALL_BYTES, SMALL_OFFSETS = 32 << 20, 200_000
@@ -47,17 +47,15 @@ def of_broker(options: Options) -> Amount:
     return Amount(offsets=sum(max(0, end - begins.get(name, 0)) for name, end in ends.items()))
 
 
+@reading_files()
 def of_bytes(options: Options) -> Amount:
     """The bytes of the segments, or of the database's rows. SourceError if they cannot be read."""
     if options.store is not None:
         return Amount(bytes=StoreTail(options).size())
     total = 0
-    try:
-        for log in find_logs(options.paths, options.topic, options.partitions):
-            for segment in log.segments():
-                if not os.access(segment.path, os.R_OK):
-                    raise SourceError(f"this user may not read {segment.path}")
-                total += segment.size
-    except OSError as error:
-        raise SourceError(f"{error.filename} cannot be read: {error.strerror or error}") from None
+    for log in find_logs(options.paths, options.topic, options.partitions):
+        for segment in log.segments():
+            if not os.access(segment.path, os.R_OK):
+                raise SourceError(f"this user may not read {segment.path}")
+            total += segment.size
     return Amount(bytes=total)

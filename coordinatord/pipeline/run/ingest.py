@@ -207,7 +207,7 @@ def source_error_of(error: StreamingQueryException) -> SourceError | None:
     """The sentence for the user when a query fails: the source's error, which comes from another process, at the end of
     the query's traceback. None if there is none.
     """
-    sentence = re.search(r"\b(?:SourceError|DataLoss|SegmentReplaced): (.+)", str(error))
+    sentence = re.search(r"\b(?:SourceError|Refused|DataLoss|SegmentReplaced): (.+)", str(error))
     return None if sentence is None else SourceError(sentence[1])
 
 

@@ -9,7 +9,7 @@ as they are in the log, and markers tell its outcome.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -36,17 +36,22 @@ FETCH_VERSION = 12
 BYTES_PER_RECORD = 100
 #: How often a read goes on to the end of now, if the cleaner is at work all the time.
 READS_ON = 5
+#: Partitions that a sentence names.
+SHOWN_NAMES = 5
 
-_AGAIN = {
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.LEADER_NOT_AVAILABLE,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.REPLICA_NOT_AVAILABLE,
-    ErrorCode.KAFKA_STORAGE_ERROR,
-    ErrorCode.FENCED_LEADER_EPOCH,
-    ErrorCode.UNKNOWN_LEADER_EPOCH,
-    ErrorCode.OFFSET_NOT_AVAILABLE,
-}
+MOVED = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+    }
+)
+"""Errors that another node may not have, or this one in a moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,42 +93,42 @@ def partitions_of(consumer: Any, topic: str) -> set[int] | None:
     return numbers
 
 
-def not_allowed(options: Options) -> str:
-    """The message to a user without the ACL."""
-    user = options.broker.get("sasl_plain_username")
-    who, principal = (f"the user {user}", f"User:{user}") if user else ("this user", "PRINCIPAL")
-    return (
-        f"{options.bootstrap} does not let {who} read {options.topic}: allow it, with kafka-acls --add "
-        f"--allow-principal {principal} --operation Read --topic {options.topic}"
-    )
-
-
 class BrokerTail:
-    """The topic's partitions as they grow; `tail.FileTail` is the same for directories."""
+    """The topic's partitions as they grow; `tail.FileTail` is the same for directories. `absent` are the partitions
+    that had no leader at the last look, or none that answers: `ends` and `begins` leave them out.
+    """
 
     def __init__(self, options: Options) -> None:
         self.options = options
+        self.absent: frozenset[str] = frozenset()
+        self._bounds: dict[str, tuple[int, int]] = {}
 
     def ends(self) -> Position:
-        """The end of each partition: its high watermark."""
-        return self._offsets("end_offsets")
+        """The present end of each partition: its high watermark."""
+        self._look()
+        return {name: end for name, (_, end) in self._bounds.items()}
 
     def begins(self) -> Position:
-        return self._offsets("beginning_offsets")
+        """The first offset of each partition, at the last look."""
+        if not self._bounds:
+            self._look()
+        return {name: begin for name, (begin, _) in self._bounds.items()}
 
-    def _offsets(self, which: str) -> Position:
-        from kafka import TopicPartition
+    def _look(self) -> None:
+        from coordinatord.pipeline.source.cluster import Cluster
 
-        topic = self.options.topic
-        with connected(self.options) as consumer:
-            numbers = partitions_of(consumer, topic)
-            if topic in consumer._manager.cluster.unauthorized_topics:
-                raise SourceError(not_allowed(self.options))
+        options, topic = self.options, self.options.topic
+        assert options.bootstrap is not None
+        with Cluster(options.bootstrap, options.broker, options.patience_s, topic) as cluster:
+            numbers = cluster.log_partitions()
             if not numbers:
-                raise SourceError(f"{self.options.bootstrap} has no topic {topic}: no group has committed there yet")
-            chosen = [n for n in sorted(numbers) if self.options.partitions is None or n in self.options.partitions]
-            found = getattr(consumer, which)([TopicPartition(topic, n) for n in chosen])
-        return {f"{topic}-{place.partition}": offset for place, offset in found.items()}
+                raise SourceError(f"{options.bootstrap} has no topic {topic}: no group has committed there yet")
+            chosen = [n for n in numbers if options.partitions is None or n in options.partitions]
+            found = cluster.log_bounds(chosen)
+        self.absent = frozenset(f"{topic}-{n}" for n in chosen if n not in found)
+        if self.absent and not found:
+            raise SourceError(no_leader(sorted(self.absent)))
+        self._bounds = {f"{topic}-{n}": found[n] for n in sorted(found)}
 
     def limited(self, start: Position, ends: Position, max_bytes: int | None, max_records: int | None) -> Position:
         """At most `max_records` offsets, shared fairly among partitions; at least one, or a query would stall."""
@@ -149,13 +154,31 @@ class BrokerTail:
         return found
 
 
+def not_allowed(bootstrap: str, settings: Mapping[str, Any], topic: str) -> str:
+    """The message to a user without the ACL."""
+    user = settings.get("sasl_plain_username")
+    who, principal = (f"the user {user}", f"User:{user}") if user else ("this user", "PRINCIPAL")
+    return (
+        f"{bootstrap} does not let {who} read {topic}: allow it, with kafka-acls --add --allow-principal {principal} "
+        f"--operation Read --topic {topic}"
+    )
+
+
+def no_leader(names: Sequence[str]) -> str:
+    """A sentence, without its full stop, of partitions for which no node answers."""
+    if len(names) == 1:
+        return f"{names[0]} has no leader now"
+    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+    return f"{', '.join(names[:SHOWN_NAMES])}{more} have no leader now"
+
+
 def read_fetched(part: BrokerRange, wanted: Wanted) -> Iterator[KindBatch]:
     """The record batches of a range."""
     from kafka import TopicPartition
 
     place = TopicPartition(part.options.topic, part.partition)
     with connected(part.options) as consumer:
-        consumer.assign([place])  # so that its metadata has the leader
+        partitions_of(consumer, part.options.topic)  # so that its metadata has the leader
         yield from _fetched(consumer, part, wanted)
         for _ in range(READS_ON if part.reads_on else 0):
             end = consumer.end_offsets([place])[place]
@@ -234,8 +257,8 @@ def fetch(consumer: Any, options: Options, partition: int, offset: int) -> tuple
                     f"{topic}-{partition} ends before offset {offset}, which was to be read: the log was cut"
                 )
             if found.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                raise SourceError(not_allowed(options))
-            if found.error_code not in _AGAIN:
+                raise SourceError(not_allowed(options.bootstrap or "", options.broker, topic))
+            if found.error_code not in MOVED:
                 raise SourceError(f"{topic}-{partition} cannot be read: {ErrorCode(found.error_code).name}")
             why = ErrorCode(found.error_code).name
         except LeaderNotAvailable:

@@ -9,17 +9,14 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, NamedTuple
+from uuid import UUID
 
-from kafka import TopicPartition as Place
-from kafka.errors import (
-    InvalidTopicError,
-    KafkaError,
-    TopicAuthorizationFailedError,
-    UnknownTopicOrPartitionError,
-)
+from kafka.errors import KafkaError
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from kafka.protocol.metadata import MetadataRequest
 
 from coordinatord.pipeline.analysis.generations import TopicPartition
+from coordinatord.pipeline.source.broker import MOVED, not_allowed
 from coordinatord.pipeline.source.connecting import connected, sentence
 from coordinatord.pipeline.source.segments import OFFSETS_TOPIC, SourceError
 from kafka_wire.errors import ErrorCode
@@ -30,6 +27,8 @@ TIMEOUT_MS = 30_000
 FETCH_VERSION = 12
 """The last one with topic names."""
 EARLIEST, LATEST = -2, -1
+ATTEMPTS = 3
+"""How often bounds are asked for while nodes have errors for partitions that they do not lead any more."""
 TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -45,10 +44,15 @@ class Fetched(NamedTuple):
 class Cluster:
     """A context manager; all methods raise SourceError if the cluster does not answer."""
 
-    def __init__(self, bootstrap: str, settings: Mapping[str, Any], patience_s: float) -> None:
+    def __init__(
+        self, bootstrap: str, settings: Mapping[str, Any], patience_s: float, log_topic: str = OFFSETS_TOPIC
+    ) -> None:
         self.bootstrap = bootstrap
+        self.log_topic = log_topic
         self.settings = settings
         self.patience_s = patience_s
+        self._leaders: dict[TopicPartition, int] = {}
+        """The node that leads each partition that was asked for; -1 for none."""
         self._stack = ExitStack()
         self._consumer: Any = None
 
@@ -69,37 +73,74 @@ class Cluster:
 
     def log_partitions(self) -> list[int]:
         """The partitions of the offsets log; none if no group has committed yet."""
-        return self._numbers([OFFSETS_TOPIC]).get(OFFSETS_TOPIC, [])
+        return self._numbers([self.log_topic])[self.log_topic]
+
+    def places(self) -> set[TopicPartition]:
+        """The partitions of all topics that the user may describe, without internal ones."""
+        topics = self._metadata(None).topics
+        return {
+            (topic.name, it.partition_index) for topic in topics if not topic.is_internal for it in topic.partitions
+        }
+
+    def topic_ids(self) -> dict[str, UUID]:
+        """The ids of all topics that the user may describe; none from a broker without ids (before Kafka 2.8)."""
+        topics = self._metadata(None).topics
+        return {topic.name: topic.topic_id for topic in topics if topic.name and topic.topic_id and topic.topic_id.int}
+
+    def existing(self, places: Iterable[TopicPartition]) -> set[TopicPartition]:
+        """Those of the partitions that there are, with a leader or without one."""
+        wanted = _possible(places)
+        numbers = self._numbers({topic for topic, _ in wanted})
+        return {place for place in wanted if place[1] in numbers[place[0]]}
 
     def _numbers(self, topics: Collection[str]) -> dict[str, list[int]]:
-        cluster = self._consumer._manager.cluster
-        try:
-            self._run(cluster.set_topics(list(topics)))
-        except KafkaError as error:
-            if not _is_of_a_topic(error):
-                raise self._told(error) from None
-        if OFFSETS_TOPIC in topics and OFFSETS_TOPIC in cluster.unauthorized_topics:
-            raise SourceError(
-                f"{self.bootstrap} does not let this user read {OFFSETS_TOPIC}: allow it, with kafka-acls --add "
-                f"--allow-principal PRINCIPAL --operation Read --topic {OFFSETS_TOPIC}"
-            )
-        return {topic: sorted(cluster.partitions_for_topic(topic) or ()) for topic in topics}
+        """The topics' partitions; their leaders are known from then on."""
+        found: dict[str, list[int]] = {topic: [] for topic in topics}
+        for topic in self._metadata(topics).topics if topics else ():
+            if topic.name == self.log_topic and topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                raise SourceError(not_allowed(self.bootstrap, self.settings, self.log_topic))
+            found[topic.name] = sorted(each.partition_index for each in topic.partitions)
+            self._leaders |= {(topic.name, each.partition_index): each.leader_id for each in topic.partitions}
+        return found
+
+    def _metadata(self, topics: Collection[str] | None) -> Any:
+        """Kafka's Metadata response for these topics, or for all. kafka-python's own metadata has the topics of the
+        request that was answered last, which need not be these.
+        """
+        wanted = (
+            MetadataRequest.ALL_TOPICS
+            if topics is None
+            else [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(topics)]
+        )
+        request = MetadataRequest(
+            topics=wanted, allow_auto_topic_creation=False, include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )  # fmt: skip
+        manager = self._consumer._manager
+        for attempt in range(ATTEMPTS):
+            try:
+                answer = self._run(manager.send(request, node_id=manager.least_loaded_node()))
+                break
+            except KafkaError as error:
+                if attempt == ATTEMPTS - 1 or manager.is_lasting(error):
+                    raise self._told(error) from None
+        manager.cluster.update_metadata(answer)  # the nodes' addresses
+        return answer
 
     def fetch(self, offsets: Mapping[int, int]) -> dict[int, Fetched]:
         """What the log's partitions have from these offsets on, a part of it if it is much. Partitions without a leader
-        are left out.
+        that answers are left out.
         """
-        cluster = self._consumer._manager.cluster
         by_leader: dict[int, list[int]] = {}
         for number in offsets:
-            leader = cluster.leader_for_partition(Place(OFFSETS_TOPIC, number))
-            if leader is not None and leader != -1:
+            leader = self._leaders.get((self.log_topic, number), -1)
+            if leader != -1:
                 by_leader.setdefault(leader, []).append(number)
         found: dict[int, Fetched] = {}
         is_stale = len(offsets) > sum(map(len, by_leader.values()))
         for leader, numbers in by_leader.items():
-            answer = self._send(leader, _request({number: offsets[number] for number in numbers}))
-            for each in answer.responses[0].partitions if answer.responses else ():
+            answer = self._send(leader, _request(self.log_topic, {number: offsets[number] for number in numbers}))
+            for each in answer.responses[0].partitions if answer is not None and answer.responses else ():
                 code = each.error_code
                 if code in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE):
                     is_out = code == ErrorCode.OFFSET_OUT_OF_RANGE
@@ -113,51 +154,61 @@ class Cluster:
         return found
 
     def bounds(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-        """The first offset and the end of each of the partitions, of those that exist and have a leader."""
-        wanted = {place for place in places if TOPIC_NAME.fullmatch(place[0]) and place[0] not in (".", "..")}
-        numbers = self._numbers({topic for topic, _ in wanted} | {OFFSETS_TOPIC})
-        cluster = self._consumer._manager.cluster
+        """The first offset and the end of each of the partitions, of those that exist and have a leader that
+        answers.
+        """
+        wanted = _possible(places)
+        for _ in range(ATTEMPTS):
+            found, is_stale = self._bounds(wanted)
+            if not is_stale:
+                break
+        return found
+
+    def _bounds(self, wanted: Collection[TopicPartition]) -> tuple[dict[TopicPartition, tuple[int, int]], bool]:
+        """Bounds, and whether a node had an error for one of the partitions: its leader may have moved."""
+        numbers = self._numbers({topic for topic, _ in wanted})
         by_leader: dict[int, dict[str, list[int]]] = {}
         for topic, number in sorted(wanted):
-            leader = cluster.leader_for_partition(Place(topic, number)) if number in numbers[topic] else None
-            if leader is not None and leader != -1:
+            leader = self._leaders[topic, number] if number in numbers[topic] else -1
+            if leader != -1:
                 by_leader.setdefault(leader, {}).setdefault(topic, []).append(number)
-        starts, ends = (self._list_offsets(by_leader, time_ms) for time_ms in (EARLIEST, LATEST))
-        return {place: (starts[place], ends[place]) for place in ends if place in starts}
-
-    def _list_offsets(self, by_leader: Mapping[int, Mapping[str, list[int]]], which: int) -> dict[TopicPartition, int]:
-        found: dict[TopicPartition, int] = {}
+        starts: dict[TopicPartition, int] = {}
+        ends: dict[TopicPartition, int] = {}
         is_stale = False
         for leader, topics in by_leader.items():
-            answer = self._send(leader, _offsets_request(topics, which))
-            for topic in answer.topics:
-                for each in topic.partitions:
-                    if each.error_code == ErrorCode.NONE:
-                        found[topic.name, each.partition_index] = each.offset
-                    else:
-                        is_stale = True
-        if is_stale:
-            self.refresh()
-        return found
+            for which, found in ((EARLIEST, starts), (LATEST, ends)):
+                answer = self._send(leader, _offsets_request(topics, which))
+                for topic in () if answer is None else answer.topics:
+                    for each in topic.partitions:
+                        if each.error_code == ErrorCode.NONE:
+                            found[topic.name, each.partition_index] = each.offset
+                        else:
+                            is_stale |= each.error_code in MOVED
+                if answer is None:
+                    break
+        return {place: (starts[place], ends[place]) for place in ends if place in starts}, is_stale
 
     def log_bounds(self, numbers: Iterable[int]) -> dict[int, tuple[int, int]]:
         """Where the log's partitions begin and end."""
-        found = self.bounds((OFFSETS_TOPIC, number) for number in numbers)
+        found = self.bounds((self.log_topic, number) for number in numbers)
         return {number: bounds for (_topic, number), bounds in found.items()}
 
     def refresh(self) -> None:
         """Ask for metadata anew: leaders move, topics come and go."""
-        try:
-            self._run(self._consumer._manager.cluster.request_update())
-        except KafkaError as error:
-            if not _is_of_a_topic(error):
-                raise self._told(error) from None
+        self._numbers([self.log_topic])
 
     def _send(self, node: int, request: Any) -> Any:
+        """The node's response; None if it cannot be reached now, while another node of the cluster can: a broker that
+        has just died leads its partitions until the controller has noticed.
+        """
+        manager = self._consumer._manager
         try:
-            return self._run(self._consumer._manager.send(request, node_id=node))
+            return self._run(manager.send(request, node_id=node))
         except KafkaError as error:
-            raise self._told(error) from None
+            if manager.is_lasting(error):
+                raise self._told(error) from None
+            self.refresh()
+            return None
 
     def _run(self, future: Any) -> Any:
         """Like kafka.consumer.fetcher: the consumer has no public access to the bytes."""
@@ -168,9 +219,9 @@ class Cluster:
         return SourceError(sentence(self.bootstrap, self.settings, error, self._consumer._manager))
 
 
-def _is_of_a_topic(error: KafkaError) -> bool:
-    """Whether metadata came, and one of its topics is not there or not to be seen."""
-    return isinstance(error, TopicAuthorizationFailedError | UnknownTopicOrPartitionError | InvalidTopicError)
+def _possible(places: Iterable[TopicPartition]) -> set[TopicPartition]:
+    """Without names that no topic can have: a group may commit for any."""
+    return {place for place in places if TOPIC_NAME.fullmatch(place[0]) and place[0] not in (".", "..")}
 
 
 def _offsets_request(topics: Mapping[str, list[int]], which: int) -> Any:
@@ -188,7 +239,7 @@ def _offsets_request(topics: Mapping[str, list[int]], which: int) -> Any:
     return ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=wanted, min_version=1, max_version=5)
 
 
-def _request(offsets: Mapping[int, int]) -> Any:
+def _request(topic: str, offsets: Mapping[int, int]) -> Any:
     wanted = [
         FetchRequest.FetchTopic.FetchPartition(
             partition=number, current_leader_epoch=-1, fetch_offset=offset, last_fetched_epoch=-1,
@@ -198,6 +249,6 @@ def _request(offsets: Mapping[int, int]) -> Any:
     ]  # fmt: skip
     return FetchRequest(
         max_wait_ms=0, min_bytes=0, max_bytes=FETCH_BYTES, isolation_level=0, session_id=0, session_epoch=-1,
-        topics=[FetchRequest.FetchTopic(topic=OFFSETS_TOPIC, partitions=wanted)],
+        topics=[FetchRequest.FetchTopic(topic=topic, partitions=wanted)],
         forgotten_topics_data=[], rack_id="", min_version=5, max_version=FETCH_VERSION,
     )  # fmt: skip

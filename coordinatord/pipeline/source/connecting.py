@@ -31,7 +31,8 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
-from coordinatord.pipeline.source.segments import SourceError
+from coordinatord.pipeline.source import sharing
+from coordinatord.pipeline.source.segments import Refused, SourceError
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
@@ -110,7 +111,28 @@ class Connections(KafkaConnectionManager):
 
 @contextmanager
 def connected(bootstrap: str, settings: Mapping[str, Any], patience_s: float) -> Iterator[Any]:
-    """A consumer of kafka-python for its connections and metadata; it joins no group and creates no topic."""
+    """A consumer of kafka-python for its connections and metadata; it joins no group and creates no topic.
+
+    Raises SourceError if no broker answers within `patience_s` seconds, or at once where another attempt cannot
+    succeed, and for each KafkaError of the block.
+    """
+    opened = sharing.consumers.get()
+    key = repr((bootstrap, sorted(settings.items())))
+    consumer = None if opened is None else opened.get(key)
+    if consumer is None:
+        consumer = _opened(bootstrap, settings, patience_s)
+        if opened is not None:
+            opened[key] = consumer
+    try:
+        yield consumer
+    except KafkaError as error:
+        raise SourceError(sentence(bootstrap, settings, error, consumer._manager)) from None
+    finally:
+        if opened is None:
+            consumer.close()
+
+
+def _opened(bootstrap: str, settings: Mapping[str, Any], patience_s: float) -> Any:
     made: list[Any] = []
 
     def client(**configs: Any) -> Any:
@@ -121,7 +143,7 @@ def connected(bootstrap: str, settings: Mapping[str, Any], patience_s: float) ->
     check(settings)
     defaults = {"bootstrap_timeout_ms": round(patience_s * 1000), "reconnect_backoff_max_ms": 1000}
     try:
-        consumer = KafkaConsumer(
+        return KafkaConsumer(
             bootstrap_servers=bootstrap.split(","), group_id=None, enable_auto_commit=False,
             kafka_client=client, **{**defaults, **settings},
         )  # fmt: skip
@@ -129,13 +151,9 @@ def connected(bootstrap: str, settings: Mapping[str, Any], patience_s: float) ->
         manager = made[0]._manager if made else None
         for each in made:
             each.close()  # a failed attempt leaves its thread and connections behind
-        raise SourceError(sentence(bootstrap, settings, error, manager)) from None
-    try:
-        yield consumer
-    except KafkaError as error:
-        raise SourceError(sentence(bootstrap, settings, error, made[0]._manager)) from None
-    finally:
-        consumer.close()
+        why = error if manager is None or manager.why is None else manager.why
+        kind = Refused if any(words in str(why) for words in ("ECONNREFUSED", "DNS")) else SourceError
+        raise kind(sentence(bootstrap, settings, error, manager)) from None
 
 
 def check(settings: Mapping[str, Any]) -> None:

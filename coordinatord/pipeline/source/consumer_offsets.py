@@ -196,7 +196,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         ends = self.tail.ends()
-        start = check_kept(start, ends, self.options.fail_on_data_loss)
+        start = check_kept(start, ends, self.options.fail_on_data_loss, self.tail.absent)
         if self.target is not None:
             # A checkpoint may be beyond the target: its log was read while the query was restarted.
             ends = {

@@ -19,7 +19,15 @@ from coordinatord.pipeline.analysis.curve import Point
 from coordinatord.pipeline.analysis.generations import TopicPartition
 from coordinatord.pipeline.source import store
 from coordinatord.pipeline.source.options import PATIENCE_S
-from coordinatord.pipeline.source.segments import Log, Segment, SourceError, index_entries, walk
+from coordinatord.pipeline.source.segments import (
+    Log,
+    Segment,
+    SourceError,
+    index_bytes,
+    index_entries,
+    reading_files,
+    walk,
+)
 from kafka_wire.errors import DecodeError
 from kafka_wire.records.batch import HEADER_BYTES, read_header
 from kafka_wire.records.key_values import key_values
@@ -53,6 +61,7 @@ def is_place(text: str) -> bool:
     return store.is_stored(text) or os.path.isdir(text)
 
 
+@reading_files()
 def from_directories(
     paths: Sequence[str], now_ms: int, topics: frozenset[str] | None = None, *, with_points: bool = True
 ) -> list[Ending]:
@@ -138,6 +147,7 @@ def _start(first: int, start: int, end: int) -> int:
     return max(first, start) if start <= end else first
 
 
+@reading_files()
 def points_of(path: str, ending: Ending) -> list[Point]:
     """Known earlier ends of a partition, which from_directories has found in this directory; none in a database."""
     if store.is_stored(path):
@@ -173,13 +183,8 @@ def _earlier(segments: Sequence[Segment]) -> list[Point]:
 
 def _points(segment: Segment) -> list[Point]:
     """The points of a segment's time index: when the record at an offset was written, the end offset was one more."""
-    try:
-        with open(segment.path.removesuffix(".log") + ".timeindex", "rb") as file:
-            data = file.read()
-    except OSError:
-        return []
     points: list[Point] = []
-    for time_ms, relative in TIME_ENTRY.iter_unpack(data[: len(data) - len(data) % TIME_ENTRY.size]):
+    for time_ms, relative in TIME_ENTRY.iter_unpack(index_bytes(segment, ".timeindex", TIME_ENTRY.size)):
         # Kafka fills its active index up with zeros.
         if time_ms <= 0 or relative < 0 or (points and segment.base_offset + relative + 1 <= points[-1].offset):
             break
@@ -255,21 +260,11 @@ def from_broker(
     bootstrap: str, now_ms: int, partitions: Collection[TopicPartition] | None, options: Mapping[str, Any] | None = None
 ) -> list[Ending]:
     """The present ends of these partitions (None: of all topics but internal ones), from the broker; those that it does
-    not have are omitted. SourceError if no broker answers. `options` go to kafka-python (security_protocol,
-    ssl_cafile …).
+    not have, or that have no leader now, are omitted. SourceError if no broker answers. `options` go to kafka-python
+    (security_protocol, ssl_cafile …).
     """
-    from kafka import TopicPartition as Wanted
+    from coordinatord.pipeline.source.cluster import Cluster
 
-    from coordinatord.pipeline.source.connecting import connected
-
-    with connected(bootstrap, options or {}, PATIENCE_S) as consumer:
-        topics = consumer.topics() if partitions is None else {topic for topic, _ in partitions}
-        known = {topic: consumer.partitions_for_topic(topic) or set() for topic in topics}
-        wanted = {(topic, number) for topic in known for number in known[topic]}
-        if partitions is not None:
-            wanted &= set(partitions)
-        asked = [Wanted(*each) for each in sorted(wanted)]
-        if not asked:
-            return []
-        starts, ends = consumer.beginning_offsets(asked), consumer.end_offsets(asked)
-    return [Ending(each.topic, each.partition, now_ms, starts[each], ends[each]) for each in asked]
+    with Cluster(bootstrap, options or {}, PATIENCE_S) as cluster:
+        found = cluster.bounds(cluster.places() if partitions is None else partitions)
+    return [Ending(*place, now_ms, start, end) for place, (start, end) in sorted(found.items())]

@@ -13,7 +13,7 @@ from typing import Any
 from coordinatord.pipeline.source import store
 from coordinatord.pipeline.source.broker import connected, fetch, partitions_of
 from coordinatord.pipeline.source.options import Options
-from coordinatord.pipeline.source.segments import Log, SourceError, find_logs
+from coordinatord.pipeline.source.segments import Log, SourceError, find_logs, reading_files
 from kafka_wire.errors import DecodeError
 from kafka_wire.records.batch import iterate_batches
 from kafka_wire.records.key_values import key_values
@@ -66,11 +66,12 @@ def _of_log(log: Log, partition: int, start: int) -> Iterator[Entry]:
     for segment, following in zip(segments, [*segments[1:], None], strict=True):
         if following is not None and following.base_offset <= start:
             continue
-        try:
-            with open(segment.path, "rb") as file:
-                data = file.read()
-        except FileNotFoundError:
-            continue  # just removed by retention
+        with reading_files():
+            try:
+                with open(segment.path, "rb") as file:
+                    data = file.read()
+            except FileNotFoundError:
+                continue  # just removed by retention
         try:
             yield from _entries(data, partition, start)
         except DecodeError as error:

@@ -42,11 +42,6 @@ def reading_on(parts: Sequence[Part]) -> list[Part]:
     return [replace(part, reads_on=part is parts[-1]) if isinstance(part, BrokerRange) else part for part in parts]
 
 
-def reads_on_from(part: Part) -> int | None:
-    """From which offset on records come that were not planned; None if none do."""
-    return part.next_offset if isinstance(part, BrokerRange) and part.reads_on else None
-
-
 def name_of(part: Part) -> str:
     """The name of the log that a range is of."""
     if isinstance(part, BrokerRange):

@@ -29,6 +29,7 @@ from coordinatord.pipeline.source.segments import (
     next_batch,
     position_of,
     pread,
+    reading_files,
     whole_batch_bytes,
 )
 from kafka_wire.errors import DecodeError
@@ -61,6 +62,7 @@ class Range:
         return self.end - self.at
 
 
+@reading_files()
 def plan(log: Log, step: int, first_offset: int = 0, next_offset: int | None = None) -> list[Range]:
     """Cut the log from one offset to another into ranges of about `step` bytes."""
     for _ in range(RELOOKS):
@@ -115,6 +117,7 @@ def read(part: Range, wanted: Wanted, on_replaced: str = "reread") -> Iterator[K
     yield from _reread(part, wanted)
 
 
+@reading_files()
 def _open(path: str) -> FileIO | None:
     try:
         return open(path, "rb", buffering=0)  # the caller closes it

@@ -15,6 +15,7 @@ import re
 import struct
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -39,6 +40,8 @@ OFFSETS_TOPIC = "__consumer_offsets"
 CHUNK_BYTES = 4 << 20
 #: An entry of Kafka's offset index: relative offset, position.
 INDEX_ENTRY = struct.Struct(">ii")
+#: Bytes of one read of an index file: whole entries of either kind, of 8 and of 12 bytes.
+INDEX_CHUNK_BYTES = 48 << 10
 
 #: The cleaner renames files one by one: a segment may be missing for this long.
 RELOOKS, RELOOK_S = 20, 0.05
@@ -50,6 +53,26 @@ _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):/")
 
 class SourceError(Exception):
     """An error that the user can fix, in one sentence."""
+
+
+class Refused(SourceError):
+    """No broker listens at the address, or there is no such host: somebody at a prompt does not wait for that."""
+
+
+@contextmanager
+def reading_files() -> Iterator[None]:
+    """A block, or a function, in which an OSError becomes a SourceError with the file's path."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            raise
+        raise SourceError(unreadable(error)) from None
+
+
+def unreadable(error: OSError) -> str:
+    """The sentence, without its full stop, for a file or a directory that cannot be read."""
+    return f"{os.fsdecode(error.filename)} cannot be read: {error.strerror or error}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +127,7 @@ class Log:
         return sorted(found, key=lambda segment: segment.base_offset)
 
 
+@reading_files()
 def find_logs(paths: Sequence[str], topic: str, partitions: frozenset[int] | None) -> list[Log]:
     """The logs of `topic` below `paths`: data directories, partitions' directories, segments, globs of any."""
     found: dict[str, Log] = {}
@@ -192,15 +216,28 @@ def header_at(file: int, position: int) -> tuple[int, int] | None:
     return (int.from_bytes(head[:8], "big", signed=True), size) if size >= HEADER_BYTES else None
 
 
+def index_bytes(segment: Segment, suffix: str, entry_bytes: int) -> bytes:
+    """The whole entries of one of the segment's index files (`.index`, `.timeindex`); b"" if it cannot be read.
+
+    A broker gives the index of its active segment its greatest size at once (log.index.size.max.bytes, 10 MiB) and
+    fills it up with zeros. The read ends with the chunk in which these begin.
+    """
+    data, empty = bytearray(), bytes(entry_bytes)
+    try:
+        with open(segment.path.removesuffix(".log") + suffix, "rb", buffering=0) as file:
+            while chunk := file.read(INDEX_CHUNK_BYTES):
+                data += chunk
+                if len(data) % entry_bytes == 0 and data.endswith(empty):
+                    break
+    except OSError:
+        return b""
+    return bytes(data[: len(data) - len(data) % entry_bytes])
+
+
 def index_entries(segment: Segment) -> Ints:
     """(offset, position) rows of the segment's offset index, as far as they ascend and lie within the file."""
-    try:
-        with open(segment.path.removesuffix(".log") + ".index", "rb") as file:
-            data = file.read()
-    except OSError:
-        return np.empty((0, 2), np.int64)
-    whole = len(data) - len(data) % INDEX_ENTRY.size
-    entries = np.frombuffer(data[:whole], ">i4").reshape(-1, 2).astype(np.int64)
+    data = index_bytes(segment, ".index", INDEX_ENTRY.size)
+    entries = np.frombuffer(data, ">i4").reshape(-1, 2).astype(np.int64)
     sound = (entries[:, 1] > 0) & (entries[:, 1] < segment.size)  # Kafka fills its active index up with zeros
     sound[1:] &= (np.diff(entries[:, 0]) > 0) & (np.diff(entries[:, 1]) > 0)
     stop = np.flatnonzero(~sound)

@@ -44,6 +44,8 @@ class StoreTail:
     def __init__(self, options: Options) -> None:
         assert options.store is not None
         self.options = options
+        self.absent: frozenset[str] = frozenset()
+        """Logs that cannot be looked at for now: none, as the database has all."""
         self._url = options.store
 
     def logs(self) -> dict[str, Place]:

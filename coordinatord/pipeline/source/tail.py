@@ -7,7 +7,7 @@ and positions meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from coordinatord.pipeline.source.options import Options
@@ -20,6 +20,7 @@ from coordinatord.pipeline.source.segments import (
     header_at,
     index_entries,
     position_of,
+    reading_files,
     walk,
 )
 
@@ -44,12 +45,15 @@ class FileTail:
 
     def __init__(self, options: Options) -> None:
         self.options = options
+        self.absent: frozenset[str] = frozenset()
+        """Logs that cannot be looked at for now: none, as they are files."""
         self._known: dict[str, _Known] = {}
 
     def logs(self) -> dict[str, Log]:
         found = find_logs(self.options.paths, self.options.topic, self.options.partitions)
         return {log.name: log for log in found}
 
+    @reading_files()
     def ends(self) -> Position:
         return {name: self._end(log) for name, log in self.logs().items()}
 
@@ -74,6 +78,7 @@ class FileTail:
         self._known[log.name] = _Known(last, position, next_offset)
         return next_offset
 
+    @reading_files()
     def limited(self, start: Position, ends: Position, max_bytes: int | None, max_records: int | None) -> Position:
         """How far to go from `start`: see shared_fairly."""
         logs = self.logs()
@@ -81,6 +86,7 @@ class FileTail:
             lambda name, first, end: _batches(logs[name], first, end), start, ends, max_bytes, max_records
         )
 
+    @reading_files()
     def plan(self, start: Position, end: Position) -> list[Range]:
         logs = self.logs()
         found: list[Range] = []
@@ -153,10 +159,14 @@ def shared_fairly(
     return reached
 
 
-def check_kept(start: Position, ends: Position, fail: bool) -> Position:
-    """`start`, if the logs still have it; if not, DataLoss or the logs' own ends."""
+def check_kept(start: Position, ends: Position, fail: bool, absent: Collection[str] = ()) -> Position:
+    """`start`, if the logs still have it; if not, DataLoss or the logs' own ends. Those in `absent` cannot be looked at
+    for now, and are read on later.
+    """
     kept = dict(start)
     for name, next_offset in start.items():
+        if name in absent:
+            continue
         if name not in ends:
             if fail and next_offset:
                 raise DataLoss(

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from coordinatord.pipeline.source import store
 from coordinatord.pipeline.source.end_offsets import PARTITION_DIRECTORY
+from coordinatord.pipeline.source.options import PATIENCE_S
 from coordinatord.pipeline.source.segments import SourceError
 
 FILE = "topic_names.json"
@@ -61,24 +62,15 @@ def names_from_broker(bootstrap: str, options: Mapping[str, Any]) -> dict[str, s
     """All topics that the user may describe; none from a broker that does not send ids (before Kafka 2.8). `options` go
     to kafka-python. Raises SourceError.
     """
-    from kafka import KafkaAdminClient
-    from kafka.errors import KafkaError
+    from coordinatord.pipeline.source.cluster import Cluster
 
-    try:
-        admin = KafkaAdminClient(bootstrap_servers=bootstrap.split(","), **options)
-        try:
-            topics = admin.describe_topics()
-        finally:
-            admin.close()
-    except (KafkaError, ValueError, OSError) as error:
-        raise SourceError(f"{bootstrap} does not tell the ids of topics: {type(error).__name__}: {error}") from None
-    return {_text(topic["topic_id"]): topic["name"] for topic in topics if topic.get("topic_id") and topic["name"]}
+    with Cluster(bootstrap, options, PATIENCE_S) as cluster:
+        return {_text(topic_id): name for name, topic_id in cluster.topic_ids().items()}
 
 
-def _text(topic_id: Any) -> str:
+def _text(topic_id: UUID) -> str:
     """A uuid in Kafka's text form."""
-    bits = topic_id if isinstance(topic_id, UUID) else UUID(topic_id)
-    return base64.urlsafe_b64encode(bits.bytes).decode().rstrip("=")
+    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 
 def read_names(out: Path) -> dict[str, str]:

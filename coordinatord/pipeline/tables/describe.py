@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from coordinatord.pipeline.analysis import advice
 from coordinatord.pipeline.tables import TABLES, events
 from coordinatord.pipeline.tables.table import Column
 
@@ -26,6 +27,8 @@ def _lines() -> Iterator[str]:
         yield from _table(table.name, f"{table.grain}; {when}", table.columns)
     where = "JSON lines in `OUT/events/`, written by `coordinatord pipeline run --follow`"
     yield from _table(events.NAME, f"{events.GRAIN}; {where}", events.COLUMNS)
+    yield "## Statuses\n\nOf the columns `status`; analysis/status.py has the rules.\n"
+    yield advice.markdown()
 
 
 def _table(name: str, about: str, columns: tuple[Column, ...]) -> Iterator[str]:

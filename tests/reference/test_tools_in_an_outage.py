@@ -1,0 +1,195 @@
+"""The operator's tools on Kafka itself while one of its two brokers is down, and on the directory of the other one:
+what can be known is shown, and what cannot be known is named.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.structs import OffsetAndMetadata
+
+from coordinatord.cli import cli
+from coordinatord.cluster.placement import partition_for
+from coordinatord.pipeline.source.broker import BrokerTail
+from coordinatord.pipeline.source.end_offsets import from_broker
+from coordinatord.pipeline.source.options import read_options
+from coordinatord.pipeline.source.tail import check_kept
+from tests.daemon import free_port
+from tests.reference.broker import KafkaBroker, prepare_broker, run_java, running_broker, wait_until_serving
+
+pytestmark = [pytest.mark.reference, pytest.mark.in_turn("kafka", 3)]
+
+LOG_PARTITIONS = 4
+RECORDS = 20
+GROUPS = [f"group-{number}" for number in range(12)]
+INDEX_BYTES = 10 << 20
+WAIT_S = 240
+
+
+@dataclass
+class Outage:
+    """A broker that is up, and what the other one led. `leads` has the leader of each partition of the offsets log."""
+
+    up: KafkaBroker
+    leads: dict[int, int]
+
+    def groups_of(self, node: int) -> list[str]:
+        """The groups whose part of the offsets log this node led."""
+        return [group for group in GROUPS if self.leads[partition_for(group, LOG_PARTITIONS)] == node]
+
+    def run(self, *arguments: str, where: tuple[str, ...] | None = None, status: int = 0) -> Result:
+        told = CliRunner().invoke(cli, [*arguments, *(where or ("--bootstrap", self.up.bootstrap))])
+        assert told.exit_code == status, (told.output, told.exception)
+        return told
+
+
+def until(holds: Callable[[], object], what: str) -> None:
+    deadline_s = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline_s, what
+        time.sleep(0.3)
+
+
+def leaders(bootstrap: str, topic: str) -> dict[int, int]:
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        [found] = admin.describe_topics([topic])
+        return {each["partition_index"]: each["leader_id"] for each in found["partitions"]}
+    finally:
+        admin.close()
+
+
+def second_broker(up: KafkaBroker, directory: Path, settings: dict[str, str]) -> KafkaBroker:
+    """Another node of the cluster, which is no controller."""
+    given = dict(line.split("=", 1) for line in up.properties_file.read_text().splitlines())
+    port = free_port()
+    overrides = settings | {
+        "process.roles": "broker",
+        "node.id": "1",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "controller.quorum.voters": given["controller.quorum.voters"],
+    }
+    prepared = prepare_broker(up.libs, directory, overrides)
+    prepared.port = port
+    prepared.format()
+    return prepared.launch()
+
+
+@pytest.fixture(scope="module")
+def outage(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outage]:
+    directory = tmp_path_factory.mktemp("outage")
+    settings = {"offsets.topic.num.partitions": str(LOG_PARTITIONS), "broker.session.timeout.ms": "6000"}
+    with running_broker(kafka_libs, directory / "one", settings) as up:
+        down = second_broker(up, directory / "two", settings)
+        try:
+            assert wait_until_serving(down), down.log_tail()
+            up.tool("TopicCommand", "--create", "--topic", "orders", "--replica-assignment", "0,1,0")
+            producer = KafkaProducer(bootstrap_servers=up.bootstrap)
+            for number in range(3 * RECORDS):
+                producer.send("orders", b"x", partition=number % 3).get(timeout=60)
+            producer.close()
+            for group in GROUPS:
+                consumer = KafkaConsumer(group_id=group, bootstrap_servers=up.bootstrap, enable_auto_commit=False)
+                places = (TopicPartition("orders", number) for number in range(3))
+                consumer.commit({place: OffsetAndMetadata(5, "", -1) for place in places})
+                consumer.close()
+            sharer = ("--topic", "orders", "--group", "sharers", "--timeout-ms", "3000")
+            run_java(
+                kafka_libs, "org.apache.kafka.tools.consumer.ConsoleShareConsumer", "--bootstrap-server", up.bootstrap,
+                *sharer,
+            )  # fmt: skip
+            leads = leaders(up.bootstrap, "__consumer_offsets")
+            assert set(leads.values()) == {0, 1}
+            down.stop(kill=True)
+            until(lambda: leaders(up.bootstrap, "orders")[1] == -1, "orders-1 has a leader")
+            yield Outage(up, leads)
+        finally:
+            down.stop(kill=True)
+
+
+def test_lag_shows_what_can_be_known(outage: Outage) -> None:
+    told = outage.run("lag", "--json")
+    rows = {(row["group_id"], row["partition"]): row for row in json.loads(told.stdout)}
+    assert {group for group, _ in rows} == set(outage.groups_of(0)) != set(GROUPS)
+    for (_, number), row in rows.items():
+        expected = (None, None, "unknown") if number == 1 else (RECORDS, RECORDS - 5, "behind")
+        assert (row["end_offset"], row["lag"], row["status"]) == expected
+    lost = ", ".join(f"__consumer_offsets-{number}" for number, node in sorted(outage.leads.items()) if node == 1)
+    assert lost in told.stderr
+    assert "the groups of that part of the log are missing here" in told.stderr
+    assert "orders-1 has no leader now: what is unread there is not known" in told.stderr
+
+
+def test_lag_of_one_group(outage: Outage) -> None:
+    """Of one group only its partition is read: others without a leader are no matter."""
+    group = outage.groups_of(0)[0]
+    told = outage.run("lag", group, "--json")
+    assert {row["group_id"] for row in json.loads(told.stdout)} == {group}
+    assert "__consumer_offsets" not in told.stderr
+    gone = outage.groups_of(1)[0]
+    lost = partition_for(gone, LOG_PARTITIONS)
+    assert f"__consumer_offsets-{lost} has no leader now." in outage.run("lag", gone, status=2).output
+
+
+def test_what_pipeline_run_reads(outage: Outage) -> None:
+    """The ends of all partitions that have a leader; the log goes on later where it cannot be read now."""
+    endings = from_broker(outage.up.bootstrap, 0, None)
+    assert {(each.partition, each.end_offset) for each in endings if each.topic == "orders"} == {
+        (0, RECORDS),
+        (2, RECORDS),
+    }
+    tail = BrokerTail(read_options({"bootstrap": outage.up.bootstrap}))
+    ends = tail.ends()
+    lost = {f"__consumer_offsets-{number}" for number, node in outage.leads.items() if node == 1}
+    assert tail.absent == lost
+    assert ends.keys() == tail.begins().keys() == {f"__consumer_offsets-{n}" for n in outage.leads} - lost
+    start = {**dict.fromkeys(lost, 3), **ends}
+    assert check_kept(start, ends, True, tail.absent) == start
+
+
+def test_a_partition_without_a_leader_is_named(outage: Outage) -> None:
+    group = outage.groups_of(0)[0]
+    told = outage.run("groups", "reset-offsets", group, "--topic", "orders", "--to-latest", status=1)
+    assert told.stderr == "coordinatord: orders-1: there is no leader now.\n"
+
+
+def test_a_share_group(outage: Outage) -> None:
+    assert "sharers  share" in outage.run("groups", "list").stdout
+    sentence = (
+        "coordinatord: group sharers is a share group, which is not supported here: Kafka's kafka-share-groups.sh "
+        "shows it (--describe --group).\n"
+    )
+    if outage.leads[partition_for("sharers", LOG_PARTITIONS)] == 0:
+        for command in (["groups", "describe"], ["groups", "members"], ["lag"], ["groups", "delete"]):
+            assert outage.run(*command, "sharers", status=1).output == sentence
+
+
+def test_why_on_a_plain_kafka(outage: Outage) -> None:
+    told = outage.run("groups", "why", outage.groups_of(0)[0]).stdout
+    assert "A plain Kafka records no causes of rebalances" in told
+
+
+def test_a_live_directory_is_read_as_far_as_there_are_entries(outage: Outage) -> None:
+    """A broker gives the indexes of each active segment 10 MiB at once, nearly all of it zeros."""
+    directory = outage.up.data_dir
+    indexes = [*directory.glob("orders-*/*.index"), *directory.glob("__consumer_offsets-*/*.timeindex")]
+    assert {path.stat().st_size for path in indexes} == {INDEX_BYTES}
+    before = bytes_read()
+    rows = json.loads(outage.run("lag", "--json", where=("--source", str(directory))).stdout)
+    assert bytes_read() - before < INDEX_BYTES
+    expected = {(group, number) for group in outage.groups_of(0) for number in range(3)}
+    assert {(row["group_id"], row["partition"]) for row in rows} == expected
+    assert {row["lag"] for row in rows if row["partition"] != 1} == {RECORDS - 5}
+
+
+def bytes_read() -> int:
+    """What this process has read so far, from whatever."""
+    return int(Path("/proc/self/io").read_text().split("rchar:")[1].split()[0])
