@@ -97,4 +97,4 @@ def _requests(client: str, noted: list[dict[str, Any]]) -> str:
 
 
 def _time(at_ms: float) -> str:
-    return datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC).strftime("%H:%M:%S.%f")[:-3]
+    return datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"

@@ -97,7 +97,7 @@ def test_a_failed_test_tells_what_its_kafka_went_through(run: object) -> None:
         [
             r"-+ kafka: what the groups went through -+",
             r"Group g is Stable in generation 1 with a \(t \[0\]\)\.",
-            r"  \d\d:\d\d:\d\d\.\d\d\d  generation 0 → 1, \d+ ms, completed: new member a-.*",
+            r"  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d\d\dZ  generation 0 → 1, \d+ ms, completed: new member a-.*",
             r"fail Heartbeat with NOT_COORDINATOR \(2 times\): 1 of 1 requests",
             r"-+ kafka: the last requests of each client -+",
             r"  .*  Heartbeat v4 \[fail\]",
