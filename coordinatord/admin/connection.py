@@ -17,7 +17,7 @@ from kafka.errors import KafkaError
 from kafka.net.compat import KafkaNetClient
 from kafka.net.selector import NetworkSelector
 
-from coordinatord.pipeline.source.connecting import Connections, check, sentence
+from coordinatord.pipeline.source.connecting import AtAPrompt, check, sentence
 from coordinatord.pipeline.source.segments import SourceError
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
@@ -28,8 +28,6 @@ from kafka_wire.registry import codec, versions_of
 from kafka_wire.schema import schema_of
 
 CONNECT_S = 10.0
-CLOSED_OFTEN = 4
-"""An address that has closed so many connections, and served none, will not do better: it wants TLS, for example."""
 PATIENCE_S = 15.0
 """For a coordinator or leader that is not there yet."""
 RETRY_S = 0.25
@@ -129,22 +127,6 @@ class _Asked:
 class _Head:
     def __init__(self, correlation_id: int) -> None:
         self.correlation_id = correlation_id
-
-
-class _AtAPrompt(Connections):
-    """Somebody waits: where the one known address refuses, or has no such host, that is told at once."""
-
-    def __init__(self, net: Any, **configs: Any) -> None:
-        super().__init__(net, **configs)
-        self._is_only_one = len(configs["bootstrap_servers"]) == 1
-        self._failures = 0
-
-    def _failed(self, node_id: Any, error: Exception) -> None:
-        super()._failed(node_id, error)
-        self._failures += 1
-        is_plain = any(word in str(error) for word in ("ECONNREFUSED", "DNS"))
-        if self._is_only_one and not self.has_connected and (is_plain or self._failures == CLOSED_OFTEN):
-            self._lasting[node_id] = error
 
 
 PROPERTIES = {
@@ -248,7 +230,7 @@ def cluster(bootstrap: str, settings: Mapping[str, Any], patience_s: float = CON
 
     def client(**configs: Any) -> Any:
         net = NetworkSelector(**configs)
-        made.append(KafkaNetClient(net=net, manager=_AtAPrompt(net, **configs), **configs))
+        made.append(KafkaNetClient(net=net, manager=AtAPrompt(net, **configs), **configs))
         return made[0]
 
     log = logging.getLogger("kafka")

@@ -155,7 +155,7 @@ def _tell_gaps(found: Any) -> None:
     if found.undecoded:
         echo(f"{undecoded(found.undecoded)}: what groups wrote there is missing here", err=True)
     if found.absent or found.leaderless:
-        from coordinatord.pipeline.source.broker import no_leader
+        from coordinatord.pipeline.source.refusals import no_leader
 
         if found.absent:
             echo(f"{no_leader(found.absent)}: the groups of that part of the log are missing here", err=True)

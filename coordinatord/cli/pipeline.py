@@ -80,6 +80,7 @@ def run(**given: Any) -> None:
         from coordinatord.pipeline.run.publish import Place, Published
         from coordinatord.pipeline.run.update import run as run_pipeline
         from coordinatord.pipeline.source.frames import start_spark
+        from coordinatord.pipeline.source.refusals import no_leader
         from coordinatord.pipeline.source.segments import SourceError
     except ModuleNotFoundError as error:
         fail(_no_spark(error))
@@ -91,6 +92,8 @@ def run(**given: Any) -> None:
         extra = delta_settings() if job.format == "delta" else {}
         with Shown() as progress:
             amount = check_run(job, progress)
+            if amount.absent:
+                click.echo(f"{no_leader(amount.absent)}: what groups write there comes with a later run", err=True)
             if not given["follow"]:
                 job = replace(job, is_small=amount.is_small, is_tiny=amount.is_tiny)
                 extra |= _few_records(settings) if amount.is_small else {}

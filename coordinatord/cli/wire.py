@@ -28,7 +28,7 @@ class WireError(Exception):
 
 
 class Unreachable(WireError):
-    """Nothing listens at the address."""
+    """Nothing listens at the address, or it is none."""
 
 
 class Wire:
@@ -41,7 +41,7 @@ class Wire:
         try:
             listener = parse_listener(address)
         except Unacceptable as error:
-            raise WireError(f"--bootstrap {error}") from None
+            raise Unreachable(f"--bootstrap {error}") from None
         try:
             self._socket = socket.create_connection((listener.host or "127.0.0.1", listener.port), TIMEOUT_S)
         except OSError as error:

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
-from coordinatord.admin.groups import Group, Member
+from coordinatord.admin.groups import Group, Listed, Member
 from coordinatord.cli import cli, group_commands
 from coordinatord.cli.tables import assigned, ranges
 from tests.daemon import Daemon, free_port, running
@@ -133,6 +133,87 @@ def test_a_moment_and_a_file(here: Here, tmp_path: Path) -> None:
     assert set(here.committed("then").values()) == {10}
 
 
+def test_brackets_in_a_pattern_are_part_of_a_name(here: Here) -> None:
+    for group in ("b[1]x", "b1x"):
+        here.commit(group)
+    assert {row["group_id"] for row in here.rows("groups", "describe", "b[1]*")} == {"b[1]x"}
+    here("groups", "delete", "b[1]x", "b1x", "--execute")
+
+
+def test_a_state_that_there_is_not(here: Here) -> None:
+    told = here("groups", "list", "--state", "Foo", status=2)
+    assert "'Foo' is not one of" in told
+    assert "is not one of" in here("groups", "list", "--type", "bar", status=2)
+    here.commit("empty")
+    assert "empty" in [row["group_id"] for row in here.rows("groups", "list", "--state", "empty", "--type", "CLASSIC")]
+    here("groups", "delete", "empty", "--execute")
+
+
+def test_offsets_of_topics_are_deleted(here: Here) -> None:
+    """A group that nobody is in: what is not named stays."""
+    here.commit("parted")
+    delete = ("groups", "delete-offsets", "parted")
+    told = here(*delete, "--topic", "orders:1")
+    assert "would be deleted" in told
+    assert here.committed("parted") == COMMITTED, "a dry run"
+    assert "deleted" in here(*delete, "--topic", "orders:1", "--execute")
+    assert here.committed("parted") == {("orders", 0): 3}
+    nothing = here(*delete, "--topic", "orders:1", "--topic", "payments", "--execute", status=1)
+    assert nothing.splitlines() == [
+        "coordinatord: group parted has committed nothing for orders-1.",
+        "coordinatord: group parted has committed nothing for payments.",
+    ]
+    here(*delete, "--topic", "orders", "--execute")
+    assert here.committed("parted") == {}
+    assert here("groups", "delete-offsets", "nobody", "--topic", "t", status=1) == (
+        "coordinatord: there is no group nobody.\n"
+    )
+
+
+def test_share_and_streams_groups_are_named_with_kafkas_tool(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No such group is there yet: only the list is another one."""
+    listed = [Listed("sharers", "share", "Stable", "share"), Listed("streamers", "streams", "Stable", "streams")]
+    monkeypatch.setattr("coordinatord.admin.groups.list_groups", lambda *_: listed)
+    tools = {"sharers": "kafka-share-groups.sh", "streamers": "kafka-streams-groups.sh"}
+    for group, tool in tools.items():
+        for command in (
+            ["describe", group],
+            ["members", group],
+            ["delete", group],
+            ["delete-offsets", group, "--topic", "t"],
+            ["reset-offsets", group, "--all-topics", "--to-latest"],
+        ):
+            told = here("groups", *command, status=1)
+            assert f"coordinatord: group {group} is a " in told
+            assert f"Kafka's {tool} shows it" in told
+    told = here("groups", "describe")
+    assert all(tool in told for tool in tools.values()), "not left out in silence where all are asked for"
+
+
+def test_a_plan_names_its_moment(here: Here) -> None:
+    """Also of a form that leaves the day open: in UTC, as everything that is printed."""
+    here.commit("timed")
+    reset = ("groups", "reset-offsets", "timed", "--topic", "orders")
+    assert "The moment is 2026-11-23 01:30:00Z." in here(*reset, "--to-datetime", "2026-11-23T03:00:00.000+01:30")
+    before_s = time.time()
+    told = here(*reset, "--by-duration", "P1D")
+    days = {time.strftime("%Y-%m-%d %H:", time.gmtime(at - 86_400)) for at in (before_s, time.time())}
+    assert any(f"The moment is {day}" in told for day in days)
+    assert "The moment" not in here(*reset, "--to-earliest")
+
+
+def test_moments_are_in_utc_whatever_the_zone_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    from coordinatord.cli.times import utc
+
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        assert utc(1_795_000_000_500) == "2026-11-18 11:06:40Z"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 def test_a_group_with_members_is_left_alone(here: Here) -> None:
     here.commit("busy")
     stop = threading.Event()
@@ -155,6 +236,10 @@ def test_a_group_with_members_is_left_alone(here: Here) -> None:
         why = "coordinatord: group busy is Stable and not reset: it has till on 127.0.0.1. Stop them first.\n"
         assert here("groups", "reset-offsets", "busy", "--all-topics", "--to-latest", "--execute", status=1) == why
         assert "not deleted: it has till on 127.0.0.1" in here("groups", "delete", "busy", "--execute", status=1)
+        assert here.committed("busy") == COMMITTED
+        for more in ([], ["--execute"]):
+            told = here("groups", "delete-offsets", "busy", "--topic", "orders", *more, status=1)
+            assert told.count("not deleted: ") == 2
         assert here.committed("busy") == COMMITTED
         told = here("groups", "describe", "busy")
         assert told.startswith("Group busy is Stable: 1 member, assigned by range (classic protocol, node ")
@@ -201,14 +286,15 @@ def test_what_is_not_there(here: Here) -> None:
 
 @pytest.mark.parametrize("kind", ["nobody", "no host", "no address", "TLS", "not TLS"])
 def test_who_does_not_answer(here: Here, kind: str, tmp_path: Path) -> None:
-    port, more, status = free_port(), [], 1
+    """The exit status is that of `lag` and `pipeline run`."""
+    port, more = free_port(), []
     bootstrap = f"127.0.0.1:{port}"
     says = f"no broker answers at {bootstrap}: connection refused."
     if kind == "no host":
         bootstrap = "nowhere.invalid:9092"
         says = f"no broker answers at {bootstrap}: there is no host of that name."
     elif kind == "no address":
-        bootstrap, says, status = "here", "--bootstrap here: HOST:PORT is wanted.", 2
+        bootstrap, says = "here", "--bootstrap here: HOST:PORT is wanted."
     elif kind == "TLS":
         threading.Thread(target=_tls_server, args=(port, tmp_path), daemon=True).start()
         says = f"{bootstrap} closes the connection: a port that wants TLS does so (security.protocol=SASL_SSL)."
@@ -218,7 +304,7 @@ def test_who_does_not_answer(here: Here, kind: str, tmp_path: Path) -> None:
         bootstrap, more = here.bootstrap, ["--command-config", str(tmp_path / "client.properties")]
         says = f"{bootstrap} does not answer in TLS, as security.protocol=SSL wants it: is that the right port?"
     told = CliRunner().invoke(cli, ["groups", "list", "--bootstrap", bootstrap, *more])
-    assert (told.exit_code, told.output) == (status, f"coordinatord: {says}\n")
+    assert (told.exit_code, told.output) == (2, f"coordinatord: {says}\n")
 
 
 def _tls_server(port: int, directory: Path) -> None:

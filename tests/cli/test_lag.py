@@ -9,6 +9,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from coordinatord.cli import cli
+from coordinatord.cluster.placement import partition_for
 from coordinatord.pipeline.analysis.now import Now
 from coordinatord.pipeline.lag import looks, patience
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch
@@ -29,11 +31,15 @@ from kafka_wire.records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
     TopicPartitions,
 )
 from kafka_wire.records.control import ControlType
-from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
-from tests.daemon import REPOSITORY, running
+from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from kafka_wire.records.share_group import ShareGroupMetadataKey, ShareGroupMetadataValue
+from kafka_wire.records.streams_group import StreamsGroupMetadataKey, StreamsGroupMetadataValue
+from tests.daemon import REPOSITORY, free_port, running
 from tests.pipeline.directories import write_segment
 from tests.pipeline.logs import encoded
 from tests.pipeline.truth.model import Model
@@ -236,6 +242,77 @@ def test_from_a_broker(tmp_path: Path) -> None:
         assert (row["time_lag_ms"], row["time_lag_method"], row["status"]) == (None, "unknown", "behind")
 
 
+def test_a_deleted_group_is_not_there(tmp_path: Path) -> None:
+    """Neither one of the classic protocol nor one of the consumer protocol."""
+    classic, consumer = GroupMetadataKey("classic"), ConsumerGroupMetadataKey("consumer")
+    value = GroupMetadataValue("consumer", 1, None, None, 5, [])
+    kept = ConsumerGroupMetadataKey("kept")
+    records = [
+        encoded(2, 3, classic, value), encoded(2, 3, classic, None),
+        encoded(3, 0, consumer, ConsumerGroupMetadataValue(1)), encoded(3, 0, consumer, None),
+        encoded(2, 3, GroupMetadataKey("empty"), value), encoded(3, 0, kept, ConsumerGroupMetadataValue(1)),
+    ]  # fmt: skip
+    write_segment(tmp_path / "__consumer_offsets-0", 0, [build_batch(records, 5)])
+    for group in ("classic", "consumer"):
+        assert lag(group, "--source", str(tmp_path), status=1) == f"coordinatord: the log has no group {group}.\n"
+    for group in ("empty", "kept"):
+        assert "has committed an offset" in lag(group, "--source", str(tmp_path)), "it has no offsets, and exists"
+
+
+def test_groups_of_other_types_are_named_with_kafkas_tool(tmp_path: Path) -> None:
+    share, streams = ShareGroupMetadataKey("sharers"), StreamsGroupMetadataKey("streamers")
+    records = [
+        encoded(11, 0, share, ShareGroupMetadataValue(1, 0)),
+        encoded(17, 0, streams, StreamsGroupMetadataValue(1, 0)),
+        encoded(11, 0, ShareGroupMetadataKey("gone"), ShareGroupMetadataValue(1, 0)),
+        encoded(11, 0, ShareGroupMetadataKey("gone"), None),
+    ]
+    write_segment(tmp_path / "__consumer_offsets-0", 0, [build_batch(records, 5)])
+    assert lag("sharers", "streamers", "gone", "--source", str(tmp_path), status=1).splitlines() == [
+        "coordinatord: group sharers is a share group, which is not supported here: Kafka's kafka-share-groups.sh "
+        "shows it (--describe --group).",
+        "coordinatord: group streamers is a streams group, which is not supported here: Kafka's "
+        "kafka-streams-groups.sh shows it (--describe --group).",
+        "coordinatord: the log has no group gone.",
+    ]
+
+
+def test_what_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
+    directory = tmp_path / "__consumer_offsets-0"
+    (directory / f"{0:020d}.log").mkdir(parents=True)
+    told = lag("--source", str(tmp_path), status=2)
+    assert told == f"coordinatord: {directory}/{0:020d}.log cannot be read: Is a directory.\n"
+
+
+def test_one_named_group_has_one_partition_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a broker's log no other one is read."""
+    from coordinatord.pipeline.source.broker import BrokerTail
+
+    planned: list[set[str]] = []
+    ends = BrokerTail.ends
+
+    def watched(tail: BrokerTail) -> dict[str, int]:
+        found = ends(tail)
+        planned.append(set(found))
+        return found
+
+    monkeypatch.setattr(BrokerTail, "ends", watched)
+    with running(tmp_path) as daemon:
+        producer = KafkaProducer(bootstrap_servers=daemon.bootstrap)
+        producer.send("orders", b"hello").get(timeout=30)
+        producer.close()
+        for group in ("billing", "shipping"):
+            consumer = KafkaConsumer(group_id=group, bootstrap_servers=daemon.bootstrap, enable_auto_commit=False)
+            consumer.commit({TopicPartition("orders", 0): OffsetAndMetadata(0, "", -1)})
+            consumer.close()
+        assert [row["group_id"] for row in json.loads(lag("billing", "--bootstrap", daemon.bootstrap, "--json"))] == [
+            "billing"
+        ]
+        lag("bill*", "--bootstrap", daemon.bootstrap)
+    assert planned[0] == {f"__consumer_offsets-{partition_for('billing', 50)}"}
+    assert len(planned[1]) == 50
+
+
 def test_a_headline_counts_who_needs_somebody(world: tuple[World, str]) -> None:
     from coordinatord.cli.lag import headline
     from coordinatord.pipeline.analysis.groups import GroupNow
@@ -365,14 +442,26 @@ def test_no_search_for_cycles_while_a_log_is_read(world: tuple[World, str], monk
 
 
 @pytest.mark.parametrize("source", ["broker", "directory"])
+def test_nobody_waits_for_a_port_that_refuses(
+    source: str, world: tuple[World, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second attempt, of a minute, is for a broker that is slow to answer."""
+    monkeypatch.setattr(patience, "PATIENCE_S", 10_000)
+    where = f"127.0.0.1:{free_port()}"
+    arguments = ["--bootstrap", where] if source == "broker" else ["--source", world[1], "--end-offsets", where]
+    assert lag(*arguments, status=2) == f"coordinatord: no broker answers at {where}: connection refused.\n"
+
+
+@pytest.mark.parametrize("source", ["broker", "directory"])
 def test_one_who_waits_for_a_broker_is_told(
     source: str, world: tuple[World, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(patience, "QUICKLY_S", 1)
     monkeypatch.setattr(patience, "PATIENCE_S", 1)
-    where = "127.0.0.1:1"
+    listener = socket.create_server(("127.0.0.1", 0))  # takes connections, and never answers
+    where = f"127.0.0.1:{listener.getsockname()[1]}"
     arguments = ["--bootstrap", where] if source == "broker" else ["--source", world[1], "--end-offsets", where]
     waiting, wrong = lag(*arguments, status=2).splitlines()
-    # Why is told, too: within a second a busy machine may not come to know it.
-    assert re.fullmatch(rf"coordinatord: .* {re.escape(where)}: .*; asking again for 1 s", waiting)
-    assert re.fullmatch(rf"coordinatord: .* {re.escape(where)}: .*\.", wrong)
+    listener.close()
+    assert re.fullmatch(rf"coordinatord: .*{re.escape(where)}.*; asking again for 1 s", waiting)
+    assert re.fullmatch(rf"coordinatord: .*{re.escape(where)}.*\.", wrong)

@@ -209,7 +209,7 @@ def test_an_address_in_use_is_told_in_a_sentence(start: Start) -> None:
         process = start("--listen", "127.0.0.1:0", "--admin", address)
         _output, errors = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 1
-        assert f"coordinatord: The admin address {address} is in use" in errors
+        assert f"coordinatord: The address {address} of --admin is in use" in errors
         assert "Traceback" not in errors
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -265,6 +266,17 @@ def test_a_signal_stops_the_watcher_and_then_the_server(
             signal.signal(each, handler)
     assert told.exit_code == 0, told.output
     assert done == ["watcher starts", "is stopped", "watcher stops", "server stops"]
+
+
+def test_a_port_in_use_names_the_option_for_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        told = CliRunner().invoke(cli, ["exporter", "--bootstrap", "127.0.0.1:1", "--listen", address])
+    assert told.exit_code == 2
+    assert told.output.endswith(
+        f"coordinatord: The address {address} of --listen is in use: another program listens there. Choose another one "
+        "with --listen HOST:PORT.\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -99,12 +99,12 @@ def test_what_is_not_there_is_refused(admin: Admin) -> None:
 
 def test_a_port_in_use_is_told_in_a_sentence(admin: Admin) -> None:
     taken = Listener("HTTP", "127.0.0.1", admin.server.port)
-    with pytest.raises(AdminError, match=f"^The admin address 127.0.0.1:{taken.port} is in use"):
+    with pytest.raises(AdminError, match=f"^The address 127.0.0.1:{taken.port} of --admin is in use"):
         AdminServer(taken, Metrics(), Health()).start()
 
 
 def test_an_address_of_another_machine_is_told_in_a_sentence() -> None:
-    with pytest.raises(AdminError, match=r"^Cannot listen on the admin address 192\.0\.2\.1:0: "):
+    with pytest.raises(AdminError, match=r"^Cannot listen on the address 192\.0\.2\.1:0 of --admin: "):
         AdminServer(Listener("HTTP", "192.0.2.1", 0), Metrics(), Health()).start()
 
 

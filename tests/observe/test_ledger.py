@@ -36,9 +36,11 @@ from tests.daemon import Daemon, running
 from tests.group.world import World, subscription
 
 MEMBER_ID_REQUIRED = 79
-NO_RECORD = (
-    "No rebalance of this group is recorded. coordinatord records rebalances and keeps them for seven days, "
-    "unless rebalance.ledger.enable or rebalance.ledger.topic.enable is false."
+NO_RECORD = "No rebalance of this group is recorded; records are kept for seven days."
+NO_LEDGER = (
+    "The cluster has no topic __rebalances. A plain Kafka records no causes of rebalances: `coordinatord exporter` and "
+    "`pipeline run` infer them from its offsets log. A coordinatord makes the topic with its first rebalance, unless "
+    "rebalance.ledger.enable or rebalance.ledger.topic.enable is false."
 )
 
 
@@ -251,6 +253,7 @@ def test_there_is_one_log_line() -> None:
 def test_a_group_without_records_and_one_that_is_gone() -> None:
     dead = DescribedGroup(group_id="g", group_state="Dead")
     assert list(told("g", dead, [])) == ["Group g does not exist now.", NO_RECORD]
+    assert list(told("g", dead, None)) == ["Group g does not exist now.", NO_LEDGER]
 
 
 async def rebalance(port: int, reasons: list[str]) -> None:
@@ -371,14 +374,14 @@ def test_groups_why_says_what_is_wrong(daemon: Daemon) -> None:
     unknown = CliRunner().invoke(cli, ["groups", "why", "nobody", "--bootstrap", daemon.bootstrap])
     assert (unknown.exit_code, unknown.output) == (
         0,
-        f"Group nobody does not exist now.\n{NO_RECORD}\n",
+        f"Group nobody does not exist now.\n{NO_LEDGER}\n",
     )
     daemon.stop()
     refused = CliRunner().invoke(cli, ["groups", "why", "orders", "--bootstrap", daemon.bootstrap])
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert refused.output.startswith(f"coordinatord: Nothing answers at {daemon.bootstrap}: ")
     nonsense = CliRunner().invoke(cli, ["groups", "why", "orders", "--bootstrap", "here"])
-    assert nonsense.exit_code == 1
+    assert nonsense.exit_code == 2
     assert "must be HOST:PORT" in nonsense.output
 
 
@@ -388,7 +391,7 @@ def test_without_the_ledger(tmp_path: Path) -> None:
         run = CliRunner().invoke(cli, ["groups", "why", "orders", "--bootstrap", daemon.bootstrap])
     assert run.exit_code == 0
     assert run.output.startswith("Group orders is ")
-    assert run.output.endswith(f"{NO_RECORD}\n")
+    assert run.output.endswith(f"{NO_LEDGER}\n")
 
 
 def test_without_the_topic(tmp_path: Path) -> None:
@@ -402,7 +405,7 @@ def test_without_the_topic(tmp_path: Path) -> None:
         run = CliRunner().invoke(cli, ["groups", "why", "orders", "--bootstrap", daemon.bootstrap])
         assert [line["client_reason"] for line in daemon.events("rebalance")][:1] == ["deploy"]
     assert [record["trigger"]["reason"] for record in recent][-1:] == ["deploy"]
-    assert run.output.endswith(f"{NO_RECORD}\n")
+    assert run.output.endswith(f"{NO_LEDGER}\n")
     assert list((tmp_path / "data").glob("__rebalances-*")) == []
 
 

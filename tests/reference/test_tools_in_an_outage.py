@@ -5,6 +5,8 @@ what can be known is shown, and what cannot be known is named.
 from __future__ import annotations
 
 import json
+import socket
+import struct
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from coordinatord.cli import cli
@@ -22,13 +25,14 @@ from coordinatord.pipeline.source.end_offsets import from_broker
 from coordinatord.pipeline.source.options import read_options
 from coordinatord.pipeline.source.tail import check_kept
 from tests.daemon import free_port
-from tests.reference.broker import KafkaBroker, prepare_broker, run_java, running_broker, wait_until_serving
+from tests.reference.broker import KafkaBroker, prepare_broker, running_broker, wait_until_serving
 
 pytestmark = [pytest.mark.reference, pytest.mark.in_turn("kafka", 3)]
 
 LOG_PARTITIONS = 4
 RECORDS = 20
 GROUPS = [f"group-{number}" for number in range(12)]
+SHARERS = [f"sharers-{number}" for number in range(12)]
 INDEX_BYTES = 10 << 20
 WAIT_S = 240
 
@@ -39,6 +43,8 @@ class Outage:
 
     up: KafkaBroker
     leads: dict[int, int]
+    sharers: str
+    """A share group that this broker coordinates."""
 
     def groups_of(self, node: int) -> list[str]:
         """The groups whose part of the offsets log this node led."""
@@ -58,10 +64,13 @@ def until(holds: Callable[[], object], what: str) -> None:
 
 
 def leaders(bootstrap: str, topic: str) -> dict[int, int]:
+    """The leader of each partition, -1 for none; nothing if the node that was asked is the one that is down."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
         [found] = admin.describe_topics([topic])
         return {each["partition_index"]: each["leader_id"] for each in found["partitions"]}
+    except KafkaError:
+        return {}
     finally:
         admin.close()
 
@@ -83,6 +92,28 @@ def second_broker(up: KafkaBroker, directory: Path, settings: dict[str, str]) ->
     return prepared.launch()
 
 
+def join_share_group(port: int, group: str) -> None:
+    """One ShareGroupHeartbeat (KIP-932), v1, by its bytes: no Python client has share groups."""
+
+    def text(value: str) -> bytes:
+        return bytes([len(value) + 1]) + value.encode()
+
+    head = struct.pack(">hhih", 76, 1, 7, 4) + b"test" + b"\0"
+    member = text(group) + text("AAAAAAAAAAAAAAAAAAAAAQ") + struct.pack(">i", 0)
+    body = member + b"\0" + bytes([2]) + text("orders") + b"\0"
+    deadline_s = time.monotonic() + WAIT_S
+    while True:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+            connection.sendall(struct.pack(">i", len(head + body)) + head + body)
+            answer = connection.recv(4096)
+        code = struct.unpack(">h", answer[13:15])[0]  # after size, correlation id, tags and throttle time
+        if code not in (14, 15, 16):  # the coordinator loads, or is not there yet
+            assert code == 0, answer
+            return
+        assert time.monotonic() < deadline_s
+        time.sleep(0.3)
+
+
 @pytest.fixture(scope="module")
 def outage(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outage]:
     directory = tmp_path_factory.mktemp("outage")
@@ -101,16 +132,13 @@ def outage(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
                 places = (TopicPartition("orders", number) for number in range(3))
                 consumer.commit({place: OffsetAndMetadata(5, "", -1) for place in places})
                 consumer.close()
-            sharer = ("--topic", "orders", "--group", "sharers", "--timeout-ms", "3000")
-            run_java(
-                kafka_libs, "org.apache.kafka.tools.consumer.ConsoleShareConsumer", "--bootstrap-server", up.bootstrap,
-                *sharer,
-            )  # fmt: skip
             leads = leaders(up.bootstrap, "__consumer_offsets")
             assert set(leads.values()) == {0, 1}
+            sharers = next(name for name in SHARERS if leads[partition_for(name, LOG_PARTITIONS)] == 0)
+            join_share_group(up.port, sharers)
             down.stop(kill=True)
-            until(lambda: leaders(up.bootstrap, "orders")[1] == -1, "orders-1 has a leader")
-            yield Outage(up, leads)
+            until(lambda: leaders(up.bootstrap, "orders").get(1) == -1, "orders-1 has a leader")
+            yield Outage(up, leads, sharers)
         finally:
             down.stop(kill=True)
 
@@ -162,14 +190,13 @@ def test_a_partition_without_a_leader_is_named(outage: Outage) -> None:
 
 
 def test_a_share_group(outage: Outage) -> None:
-    assert "sharers  share" in outage.run("groups", "list").stdout
+    assert f"{outage.sharers}  share" in outage.run("groups", "list").stdout
     sentence = (
-        "coordinatord: group sharers is a share group, which is not supported here: Kafka's kafka-share-groups.sh "
-        "shows it (--describe --group).\n"
+        f"coordinatord: group {outage.sharers} is a share group, which is not supported here: Kafka's "
+        "kafka-share-groups.sh shows it (--describe --group).\n"
     )
-    if outage.leads[partition_for("sharers", LOG_PARTITIONS)] == 0:
-        for command in (["groups", "describe"], ["groups", "members"], ["lag"], ["groups", "delete"]):
-            assert outage.run(*command, "sharers", status=1).output == sentence
+    for command in (["groups", "describe"], ["groups", "members"], ["lag"], ["groups", "delete"]):
+        assert outage.run(*command, outage.sharers, status=1).output.endswith(sentence), command
 
 
 def test_why_on_a_plain_kafka(outage: Outage) -> None:
@@ -181,7 +208,7 @@ def test_a_live_directory_is_read_as_far_as_there_are_entries(outage: Outage) ->
     """A broker gives the indexes of each active segment 10 MiB at once, nearly all of it zeros."""
     directory = outage.up.data_dir
     indexes = [*directory.glob("orders-*/*.index"), *directory.glob("__consumer_offsets-*/*.timeindex")]
-    assert {path.stat().st_size for path in indexes} == {INDEX_BYTES}
+    assert min(path.stat().st_size for path in indexes) > INDEX_BYTES - 16, "whole entries of 8 and of 12 bytes"
     before = bytes_read()
     rows = json.loads(outage.run("lag", "--json", where=("--source", str(directory))).stdout)
     assert bytes_read() - before < INDEX_BYTES

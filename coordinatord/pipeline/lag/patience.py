@@ -33,10 +33,10 @@ def patiently(ask: Callable[[int], Answer], tell: Callable[[str], object]) -> An
 
 def reach(bootstrap: str, settings: Mapping[str, Any], tell: Callable[[str], object]) -> None:
     """Return when a broker answers. Raises SourceError."""
-    from coordinatord.pipeline.source.connecting import connected
+    from coordinatord.pipeline.source.connecting import AtAPrompt, connected
 
     def connect(patience_s: int) -> None:
-        with connected(bootstrap, settings, patience_s):
+        with connected(bootstrap, settings, patience_s, AtAPrompt):
             """It answers."""
 
     patiently(connect, tell)

@@ -17,10 +17,13 @@ TINY_BYTES, TINY_OFFSETS = 2 << 20, 15_000
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How much a log has: bytes in directories or in a database, or a broker's offsets. The other one is 0."""
+    """How much a log has: bytes in directories or in a database, or a broker's offsets; the other one is 0. `absent`
+    are a broker's partitions that have no leader now, in order.
+    """
 
     bytes: int = 0
     offsets: int = 0
+    absent: tuple[str, ...] = ()
 
     @property
     def is_small(self) -> bool:
@@ -44,7 +47,8 @@ def of_broker(options: Options) -> Amount:
     tail = BrokerTail(options)
     ends = tail.ends()
     begins = tail.begins()
-    return Amount(offsets=sum(max(0, end - begins.get(name, 0)) for name, end in ends.items()))
+    offsets = sum(max(0, end - begins[name]) for name, end in ends.items())
+    return Amount(offsets=offsets, absent=tuple(sorted(tail.absent)))
 
 
 @reading_files()

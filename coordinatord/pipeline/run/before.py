@@ -5,10 +5,9 @@ tables.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
-from coordinatord.pipeline.lag.patience import patiently, reach
+from coordinatord.pipeline.lag.patience import reach
 from coordinatord.pipeline.run.alone import alone
 from coordinatord.pipeline.run.amount import Amount, of_broker, of_bytes
 from coordinatord.pipeline.run.ingest import Job
@@ -25,7 +24,8 @@ def check_run(job: Job, progress: Progress) -> Amount:
     if options.bootstrap is None:
         amount = of_bytes(options)
     else:
-        amount = patiently(lambda patience_s: of_broker(replace(options, patience_s=patience_s)), progress.stage)
+        reach(options.bootstrap, options.broker, progress.stage)
+        amount = of_broker(options)
     if job.end_offsets is not None and not job.log_directories:
         check_address("--end-offsets", job.end_offsets, or_else="a broker's log directory")
         if job.end_offsets != options.bootstrap:

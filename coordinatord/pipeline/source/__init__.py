@@ -13,6 +13,7 @@ broker.py             the same for a broker: raw batches by Fetch
 store.py              coordinatord's log in PostgreSQL: connections, and what its tables say
 store_log.py          the same as tail.py and ranges.py for it
 logs.py               whichever of the three the options name
+refusals.py           partitions that cannot be read now, or not by this user
 sharing.py            connections that the parts of one command share
 connecting.py         connections to a broker, and their errors in one sentence
 cluster.py            one connection to a cluster: the offsets log as it grows, and where partitions end

@@ -9,7 +9,7 @@ as they are in the log, and markers tell its outcome.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +20,7 @@ from coordinatord.pipeline.decode.chunk import decode
 from coordinatord.pipeline.decode.wanted import Wanted
 from coordinatord.pipeline.source.options import Options
 from coordinatord.pipeline.source.ranges import KindBatch
+from coordinatord.pipeline.source.refusals import MOVED, no_leader, not_allowed
 from coordinatord.pipeline.source.segments import SourceError
 from coordinatord.pipeline.source.tail import DataLoss, Position
 from kafka_wire.errors import ErrorCode
@@ -36,22 +37,6 @@ FETCH_VERSION = 12
 BYTES_PER_RECORD = 100
 #: How often a read goes on to the end of now, if the cleaner is at work all the time.
 READS_ON = 5
-#: Partitions that a sentence names.
-SHOWN_NAMES = 5
-
-MOVED = frozenset(
-    {
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.REPLICA_NOT_AVAILABLE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-    }
-)
-"""Errors that another node may not have, or this one in a moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,24 +137,6 @@ class BrokerTail:
             for first in range(start.get(name, 0), stop, step):
                 found.append(BrokerRange(self.options, partition, first, min(first + step, stop)))
         return found
-
-
-def not_allowed(bootstrap: str, settings: Mapping[str, Any], topic: str) -> str:
-    """The message to a user without the ACL."""
-    user = settings.get("sasl_plain_username")
-    who, principal = (f"the user {user}", f"User:{user}") if user else ("this user", "PRINCIPAL")
-    return (
-        f"{bootstrap} does not let {who} read {topic}: allow it, with kafka-acls --add --allow-principal {principal} "
-        f"--operation Read --topic {topic}"
-    )
-
-
-def no_leader(names: Sequence[str]) -> str:
-    """A sentence, without its full stop, of partitions for which no node answers."""
-    if len(names) == 1:
-        return f"{names[0]} has no leader now"
-    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
-    return f"{', '.join(names[:SHOWN_NAMES])}{more} have no leader now"
 
 
 def read_fetched(part: BrokerRange, wanted: Wanted) -> Iterator[KindBatch]:

@@ -16,8 +16,8 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from coordinatord.pipeline.analysis.generations import TopicPartition
-from coordinatord.pipeline.source.broker import MOVED, not_allowed
 from coordinatord.pipeline.source.connecting import connected, sentence
+from coordinatord.pipeline.source.refusals import MOVED, not_allowed
 from coordinatord.pipeline.source.segments import OFFSETS_TOPIC, SourceError
 from kafka_wire.errors import ErrorCode
 

@@ -51,6 +51,9 @@ _NO_REASON = (KafkaTimeoutError, NodeNotReadyError)
 _TOO_LATE = "Connection timed out"
 #: OpenSSL's words.
 _LASTING_WORDS = ("certificate verify failed", "wrong version number", "alert")
+_REFUSES = ("ECONNREFUSED", "DNS")
+#: An address that has closed so many connections, and served none, will not do better: it wants TLS, for example.
+CLOSED_OFTEN = 4
 
 
 class Connections(KafkaConnectionManager):
@@ -109,8 +112,30 @@ class Connections(KafkaConnectionManager):
         return transport
 
 
+class AtAPrompt(Connections):
+    """Somebody waits: if all addresses refuse, or have no such host, that ends the attempt at once."""
+
+    def __init__(self, net: Any, **configs: Any) -> None:
+        super().__init__(net, **configs)
+        self._addresses = len(configs["bootstrap_servers"])
+        self._refused: set[Any] = set()
+        self._failures = 0
+
+    def _failed(self, node_id: Any, error: Exception) -> None:
+        super()._failed(node_id, error)
+        self._failures += 1
+        if any(word in str(error) for word in _REFUSES):
+            self._refused.add(node_id)
+        if not self.has_connected and (
+            len(self._refused) == self._addresses or self._failures == CLOSED_OFTEN * self._addresses
+        ):
+            self._lasting[node_id] = error
+
+
 @contextmanager
-def connected(bootstrap: str, settings: Mapping[str, Any], patience_s: float) -> Iterator[Any]:
+def connected(
+    bootstrap: str, settings: Mapping[str, Any], patience_s: float, connections: type[Connections] = Connections
+) -> Iterator[Any]:
     """A consumer of kafka-python for its connections and metadata; it joins no group and creates no topic.
 
     Raises SourceError if no broker answers within `patience_s` seconds, or at once where another attempt cannot
@@ -120,7 +145,7 @@ def connected(bootstrap: str, settings: Mapping[str, Any], patience_s: float) ->
     key = repr((bootstrap, sorted(settings.items())))
     consumer = None if opened is None else opened.get(key)
     if consumer is None:
-        consumer = _opened(bootstrap, settings, patience_s)
+        consumer = _opened(bootstrap, settings, patience_s, connections)
         if opened is not None:
             opened[key] = consumer
     try:
@@ -132,12 +157,12 @@ def connected(bootstrap: str, settings: Mapping[str, Any], patience_s: float) ->
             consumer.close()
 
 
-def _opened(bootstrap: str, settings: Mapping[str, Any], patience_s: float) -> Any:
+def _opened(bootstrap: str, settings: Mapping[str, Any], patience_s: float, connections: type[Connections]) -> Any:
     made: list[Any] = []
 
     def client(**configs: Any) -> Any:
         net = NetworkSelector(**configs)
-        made.append(KafkaNetClient(net=net, manager=Connections(net, **configs), **configs))
+        made.append(KafkaNetClient(net=net, manager=connections(net, **configs), **configs))
         return made[0]
 
     check(settings)
@@ -152,7 +177,7 @@ def _opened(bootstrap: str, settings: Mapping[str, Any], patience_s: float) -> A
         for each in made:
             each.close()  # a failed attempt leaves its thread and connections behind
         why = error if manager is None or manager.why is None else manager.why
-        kind = Refused if any(words in str(why) for words in ("ECONNREFUSED", "DNS")) else SourceError
+        kind = Refused if any(words in str(why) for words in _REFUSES) else SourceError
         raise kind(sentence(bootstrap, settings, error, manager)) from None
 
 

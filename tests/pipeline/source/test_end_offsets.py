@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import os
 import shutil
 import struct
 from pathlib import Path
@@ -12,7 +14,15 @@ from kafka import KafkaProducer
 
 from coordinatord.pipeline.analysis.curve import Point
 from coordinatord.pipeline.source.end_offsets import MAX_POINTS, RecordTimes, from_broker, from_directories, points_of
-from coordinatord.pipeline.source.segments import Log, Segment, SourceError
+from coordinatord.pipeline.source.segments import (
+    INDEX_CHUNK_BYTES,
+    INDEX_ENTRY,
+    Log,
+    Segment,
+    SourceError,
+    find_logs,
+    index_entries,
+)
 from kafka_wire.records.batch import build_batch
 from tests.daemon import running
 
@@ -105,6 +115,60 @@ def test_a_long_index_is_thinned(tmp_path: Path) -> None:
     [ending] = from_directories([str(tmp_path)], 9_000)
     assert MAX_POINTS / 2 < len(ending.points) <= MAX_POINTS + 1
     assert ending.points[-1] == Point(5 * MAX_POINTS, 5 * MAX_POINTS)
+
+
+def test_indexes_are_read_as_far_as_there_are_entries(tmp_path: Path) -> None:
+    """A running broker gives the indexes of its active segment 10 MiB at once: too much to read once for each row."""
+    batches = [(number, 1, 1_000 + number) for number in range(2_000)]
+    write(tmp_path / "orders-3", 0, batches, [(1_000 + number, number) for number in range(0, 2_000, 50)])
+    index, size = b"", len(build_batch([(b"k", b"v")], 1_000, 0))
+    for number in range(50, 2_000, 50):
+        index += INDEX_ENTRY.pack(number, number * size)
+    path = tmp_path / "orders-3" / f"{0:020d}.index"
+    path.write_bytes(index)
+    for suffix in (".index", ".timeindex"):
+        os.truncate(path.with_suffix(suffix), 10 << 20)
+    before = bytes_read()
+    [ending] = from_directories([str(tmp_path)], 9_000)
+    assert (ending.end_offset, ending.points[-1]) == (2_000, Point(1_951, 2_950))
+    record_time = RecordTimes([str(tmp_path)])
+    assert [record_time("orders", 3, offset) for offset in range(0, 2_000, 40)] == list(range(1_000, 3_000, 40))
+    assert bytes_read() - before < 10 << 20
+
+
+def test_an_index_longer_than_one_read(tmp_path: Path) -> None:
+    directory = tmp_path / "t-0"
+    write(directory, 0, [(0, 1, 1)], [])
+    entries = 2 * INDEX_CHUNK_BYTES // INDEX_ENTRY.size + 7
+    data = b"".join(INDEX_ENTRY.pack(number + 1, number + 1) for number in range(entries))
+    (directory / f"{0:020d}.index").write_bytes(data + bytes(2 * INDEX_CHUNK_BYTES) + b"\0\0\0")
+    [segment] = Log("t-0", str(directory), 0).segments()
+    found = index_entries(dataclasses.replace(segment, size=1 << 30))
+    assert found.tolist() == [[number + 1, number + 1] for number in range(entries)]
+
+
+def test_what_cannot_be_read_is_a_sentence_with_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "orders-3", 0, [(0, 5, 1_000)], [])
+    listed = os.listdir
+
+    def refused(path: str) -> list[str]:
+        if path.endswith("orders-3"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return listed(path)
+
+    monkeypatch.setattr(os, "listdir", refused)
+    for read in (
+        lambda: from_directories([str(tmp_path)], 9_000),
+        lambda: find_logs([str(tmp_path / "orders-3")], "orders", None),
+    ):
+        with pytest.raises(SourceError, match=f"^{tmp_path}/orders-3 cannot be read: Permission denied$"):
+            read()
+    assert from_directories([str(tmp_path)], 9_000, frozenset({"payments"})) == [], "nobody asks for that topic"
+
+
+def bytes_read() -> int:
+    """What this process has read so far, from whatever."""
+    return int(Path("/proc/self/io").read_text().split("rchar:")[1].split()[0])
 
 
 def test_what_is_no_directory(tmp_path: Path) -> None:

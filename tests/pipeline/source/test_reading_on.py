@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
 
 import pytest
 from kafka import TopicPartition
@@ -13,6 +12,7 @@ from coordinatord.pipeline.lag import looks
 from coordinatord.pipeline.lag.fold import KINDS
 from coordinatord.pipeline.lag.looks import Look, Looks
 from coordinatord.pipeline.source import broker
+from coordinatord.pipeline.source.broker import BrokerTail
 from coordinatord.pipeline.source.end_offsets import Ending
 from coordinatord.pipeline.source.options import read_options
 from kafka_wire.records.batch import build_batch
@@ -32,14 +32,10 @@ class Cluster:
         self.log = {0: "kept", 1: "overtaken", 2: "kept", 3: "last"}
         self.happens = list(happens)
         self.fetches: list[int] = []
-        self.looked_up: list[Collection[tuple[str, int]] | None] = []
-        self._manager = SimpleNamespace(cluster=SimpleNamespace(unauthorized_topics=()))
+        self.looked_up: list[Collection[tuple[str, int]]] = []
 
-    def assign(self, places: object) -> None:
-        assert places
-
-    def beginning_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
-        return dict.fromkeys(places, 0)
+    def bounds(self, tail: BrokerTail) -> None:
+        tail._bounds = {"__consumer_offsets-0": (0, max(self.log) + 1)}
 
     def end_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(places, max(self.log) + 1)
@@ -50,9 +46,8 @@ class Cluster:
             self.happens.pop(0)(self.log)
         return b"".join(_batch(at, self.log[at]) for at in sorted(self.log) if at >= offset), 0
 
-    def topic_ends(
-        self, _bootstrap: str, now_ms: int, places: Collection[tuple[str, int]] | None, _: object
-    ) -> list[Ending]:
+    def topic_ends(self, _bootstrap: str, now_ms: int, places: Collection[tuple[str, int]], _: object) -> list[Ending]:
+        assert self.fetches, "the log was read before"
         self.looked_up.append(places)
         return [Ending("t", 0, now_ms, 0, 100 * len(self.looked_up))]
 
@@ -65,6 +60,7 @@ class Cluster:
 
         monkeypatch.setattr(broker, "connected", connected)
         monkeypatch.setattr(broker, "partitions_of", lambda *_: {0})
+        monkeypatch.setattr(BrokerTail, "_look", lambda tail: self.bounds(tail))
         monkeypatch.setattr(broker, "fetch", self.fetch)
         monkeypatch.setattr(looks, "from_broker", self.topic_ends)
         options = read_options({"bootstrap": "broker:9092", "kinds": ",".join(sorted(KINDS))})
@@ -97,8 +93,7 @@ def test_a_commit_that_the_cleaner_removed_for_a_later_one(monkeypatch: pytest.M
     [look] = cluster.look(monkeypatch, True)
     assert committed(look) == {"kept": 2, "overtaken": 4, "last": 3}
     assert cluster.fetches == [0, 4], "nothing is missing in what was read last"
-    assert {row.end_offset for row in look.rows} == {200}, "the first ends are older than the commits"
-    assert cluster.looked_up == [None, {("t", 0)}]
+    assert cluster.looked_up == [{("t", 0)}], "what is asked for alone, and no earlier than the commits"
 
 
 def test_a_commit_that_the_cleaner_overtook_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +122,7 @@ def test_a_log_that_did_not_grow_is_read_once(monkeypatch: pytest.MonkeyPatch) -
     [look] = cluster.look(monkeypatch, True)
     assert committed(look) == {"kept": 2, "overtaken": 1, "last": 3}
     assert cluster.fetches == [0]
-    assert (cluster.looked_up, {row.end_offset for row in look.rows}) == ([None], {100})
+    assert (cluster.looked_up, {row.end_offset for row in look.rows}) == ([{("t", 0)}], {100})
 
 
 def test_who_looks_again_reads_it_then(monkeypatch: pytest.MonkeyPatch) -> None:
