@@ -295,7 +295,7 @@ def test_a_broker_that_goes_away_is_told_of(spark: Any, kafka: Kafka, tmp_path: 
         query = Query(stream.option("checkpointLocation", str(tmp_path)))
         wait(lambda: len(seen) >= 2, "two batches", WAIT_S)
     with pytest.raises(
-        PySparkException, match=f"SourceError: (no broker answers at {proxied}|.* could not be read from)"
+        PySparkException, match=f"(SourceError|Refused): (no broker answers at {proxied}|.* could not be read from)"
     ):
         query.awaitTermination(WAIT_S)
 
