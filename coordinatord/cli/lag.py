@@ -74,9 +74,9 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
             if form != "watch":
                 _tell_gaps(found)
             _check_known(groups, found)
-            if form == "watch":
-                _watch(looks, found, bool(groups), interval)
-                return
+        if form == "watch":
+            _watch(looks, found, bool(groups), interval)
+            return
     except ModuleNotFoundError as error:
         fail(f"{NEEDS}: {how_to_install('lag')} ({error}).")
     except SourceError as error:
@@ -177,6 +177,9 @@ def _check_known(groups: Sequence[str], found: Any) -> None:
 
 
 def _watch(looks: Any, found: Any, with_partitions: bool, interval: float) -> None:
+    """Each look connects anew, and waits for a broker that restarts."""
+    from coordinatord.pipeline.source.sharing import shared
+
     try:
         while True:
             click.clear()  # a terminal's screen; elsewhere nothing
@@ -185,7 +188,8 @@ def _watch(looks: Any, found: Any, with_partitions: bool, interval: float) -> No
             echo()
             _tell_gaps(found)
             time.sleep(interval)
-            found = looks.look(now_ms())
+            with shared():
+                found = looks.look(now_ms())
     except KeyboardInterrupt:
         echo("stopped", err=True)
 
