@@ -93,7 +93,7 @@ def run(**given: Any) -> None:
         with Shown() as progress:
             amount = check_run(job, progress)
             if amount.absent:
-                click.echo(f"{no_leader(amount.absent)}: what groups write there comes with a later run", err=True)
+                echo(f"{no_leader(amount.absent)}: what groups write there comes with a later run", err=True)
             if not given["follow"]:
                 job = replace(job, is_small=amount.is_small, is_tiny=amount.is_tiny)
                 extra |= _few_records(settings) if amount.is_small else {}
