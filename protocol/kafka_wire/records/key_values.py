@@ -89,9 +89,8 @@ def _read_all(
             if size != 1:
                 raise LengthError("a key's length is negative")
         else:
-            size >>= 1
-            key = section[at : at + size]
-            at += size
+            key = section[at : at + (size >> 1)]
+            at += size >> 1
         size = section[at]
         at += 1
         if size > 127:
@@ -101,9 +100,8 @@ def _read_all(
             if size != 1:
                 raise LengthError("a value's length is negative")
         else:
-            size >>= 1
-            value = section[at : at + size]
-            at += size
+            value = section[at : at + (size >> 1)]
+            at += size >> 1
         if section[at]:
             at = skip_record_headers(section, at, stop)
         else:
