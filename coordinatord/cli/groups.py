@@ -103,7 +103,7 @@ def why(group: str, bootstrap: str, last: int, as_json: bool) -> None:
         fail(str(error), status=BAD_SETTINGS if isinstance(error, Unreachable) else 1)
     if as_json:
         for record in records or ():
-            echo(json.dumps(record, ensure_ascii=False))
+            echo(json.dumps(record))
         return
     for line in told(group, state, records):
         echo(line)

@@ -340,12 +340,13 @@ async def play(port: int, *, until: str = "") -> None:
     client.close()
 
 
-def wait_for(found: Callable[[], list[Any]], count: int) -> list[Any]:
+def wait_for(found: Callable[[], list[Any] | None], count: int) -> list[Any]:
+    """What is found as soon as it is `count` items; None, before the topic is there, is no item."""
     for _ in range(600):
-        if len(found()) >= count:
+        if len(found() or ()) >= count:
             break
         time.sleep(0.1)
-    return found()
+    return found() or []
 
 
 @pytest.fixture
