@@ -55,24 +55,28 @@ def settings(
         echo("All settings are at their defaults.")
     elif form == "json":
         echo_text(json.dumps([_as_json(row, loaded) for row in rows], indent=2))
+    elif form == "toml":
+        echo_text("\n".join(_toml(rows, loaded)).strip("\n"))
     else:
-        lines = _toml(rows, loaded) if form == "toml" else _text(rows, loaded)
-        echo_text("\n".join(lines).strip("\n"))
+        _print(rows, loaded)
     for warning in loaded.warnings:
         echo(f"coordinatord: {warning}", err=True)
 
 
-def _text(rows: list[Setting], loaded: Loaded) -> Iterator[str]:
-    for heading, row in _with_headings(rows):
+def _print(rows: list[Setting], loaded: Loaded) -> None:
+    """Print the settings as text. Headings, and lines of settings that are not at their defaults, are bold."""
+    for number, (heading, row) in enumerate(_with_headings(rows)):
+        if number:
+            echo()
         if heading:
-            yield from ("", click.style(heading, bold=True, underline=True))
+            echo(heading, bold=True, underline=True)
+            echo()
         value = _value(row, loaded)
         line = f"{row.name} = {written(value) or '(unset)'}"
         if row.name in loaded.origins:
             line += f"   ({loaded.origins[row.name]}; default: {written(row.default) or 'unset'})"
-        yield from ("", click.style(line, bold=value != row.default))
-        yield from _wrapped(row.doc, "    ")
-        yield from _wrapped(_remarks(row), "    ")
+        echo(line, bold=value != row.default)
+        echo(*_wrapped(row.doc, "    "), *_wrapped(_remarks(row), "    "))
 
 
 def _toml(rows: list[Setting], loaded: Loaded) -> Iterator[str]:

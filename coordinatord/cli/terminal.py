@@ -16,12 +16,15 @@ import click
 from coordinatord.observe.printable import printable
 
 
-def echo(*lines: str, err: bool = False) -> None:
+def echo(*lines: str, err: bool = False, bold: bool = False, underline: bool = False) -> None:
     """Print each of the lines, an empty one without an argument. A line break within a line is escaped as well.
-    `err`: on standard error.
+    `err`: on standard error. `bold` and `underline` style the escaped line, where the output is a terminal.
     """
     for line in lines or ("",):
-        click.echo(printable(line), err=err)
+        shown = printable(line)
+        if bold or underline:
+            shown = click.style(shown, bold=bold or None, underline=underline or None)
+        click.echo(shown, err=err)
 
 
 def echo_text(text: str) -> None:

@@ -233,6 +233,15 @@ def test_settings_show_where_a_value_comes_from(run: Run) -> None:
     assert "node.id" not in output.output
 
 
+def test_settings_are_styled_on_a_terminal() -> None:
+    """Bold: headings, and what is not at its default."""
+    result = CliRunner().invoke(cli, ["settings", "num.part", "--set", "num.partitions=2"], color=True)
+    assert result.output.startswith("\x1b[1m\x1b[4mTopics\x1b[0m\n\n\x1b[1mnum.partitions = 2")
+    assert "\x1b" not in CliRunner().invoke(cli, ["settings", "num.part", "--set", "num.partitions=2"]).output
+    bold = [line for line in CliRunner().invoke(cli, ["settings"], color=True).output.split("\n") if "\x1b[1m" in line]
+    assert [line for line in bold if "\x1b[4m" not in line] == []
+
+
 def test_settings_that_changed_are_listed_alone(run: Run) -> None:
     assert run("settings", "--changed").output == "All settings are at their defaults.\n"
     output = run("settings", "--changed", "--set", "node.id=0", "--set", "group.max.size=5").output

@@ -114,6 +114,17 @@ def test_errors_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == f"coordinatord: broker {ESCAPED} says no\ncoordinatord: twice\n"
 
 
+def test_a_style_is_around_the_escaped_text() -> None:
+    @click.command()
+    def command() -> None:
+        terminal.echo(EVIL, bold=True, underline=True)
+        terminal.echo("plain", "", "text")
+
+    plain = "\nplain\n\ntext\n"
+    assert CliRunner().invoke(command, color=True).output == f"\x1b[1m\x1b[4m{ESCAPED}\x1b[0m{plain}"
+    assert CliRunner().invoke(command).output == f"{ESCAPED}{plain}"
+
+
 def test_data_for_programs_are_escaped_on_a_terminal_alone(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
