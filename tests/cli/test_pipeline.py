@@ -52,7 +52,7 @@ def module(monkeypatch: pytest.MonkeyPatch, name: str, **attributes: Any) -> Non
 def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What was run. The modules that need PySpark are replaced."""
     seen: list[str] = []
-    amount = types.SimpleNamespace(is_small=False, is_tiny=False)
+    amount = types.SimpleNamespace(is_small=False, is_tiny=False, absent=[])
     spark = types.SimpleNamespace(sparkContext=types.SimpleNamespace(setLogLevel=lambda _level: None))
 
     def run_once(*_: object, **__: object) -> Any:
@@ -83,6 +83,17 @@ def run(out: Path, *more: str) -> Result:
 def test_a_run_ends_with_its_summary(done: list[str], tmp_path: Path) -> None:
     result = run(tmp_path)
     assert (result.exit_code, result.stdout, done) == (0, TOLD.format(out=tmp_path), ["once"]), result.output
+
+
+def test_a_run_names_partitions_without_a_leader(
+    done: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    amount = types.SimpleNamespace(is_small=False, is_tiny=False, absent=["__consumer_offsets-3"])
+    module(monkeypatch, "run.before", check_run=lambda *_: amount)
+    result = run(tmp_path)
+    assert (result.exit_code, result.stdout, done) == (0, TOLD.format(out=tmp_path), ["once"]), result.output
+    said = "__consumer_offsets-3 has no leader now: what groups write there comes with a later run\n"
+    assert said in result.stderr
 
 
 def test_a_follower_ends_without_the_summary_of_a_run(done: list[str], tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from coordinatord.cli.topics import COMMANDS as OF_TOPICS
 
 ARGUMENTS = {
     "groups evict": ["g", "m"],
+    "groups delete-offsets": ["--topic", "orders", "g"],
     "groups reset-offsets": ["--all-topics", "--to-earliest", "g"],
 }
 WITHOUT = """
