@@ -27,7 +27,7 @@ from coordinatord.pipeline.source.tail import check_kept
 from tests.daemon import free_port
 from tests.reference.broker import KafkaBroker, prepare_broker, running_broker, wait_until_serving
 
-pytestmark = [pytest.mark.reference, pytest.mark.in_turn("kafka", 3)]
+pytestmark = [pytest.mark.reference, pytest.mark.timeout(600)]
 
 LOG_PARTITIONS = 4
 RECORDS = 20
