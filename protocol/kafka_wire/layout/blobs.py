@@ -75,11 +75,12 @@ class Blob(Wire):
             stop = out.fresh(f"{name}_stop")
             out.emit(f"{stop} = pos + {self.length.number(size)}")
             out.refuse(f"{stop} > end", "TruncatedError", f'f"{name} ends at {{{stop}}}, beyond {{end}}"')
-            out.emit(f"{target} = {self.taken(stop)}", f"pos = {stop}")
+            self.emit_taken(out, target, stop)
+            out.emit(f"pos = {stop}")
 
-    def taken(self, stop: str) -> str:
-        """The source of the value that is in `buf` from `pos` up to the variable `stop`."""
-        return f"buf[pos:{stop}]{self.decoded}"
+    def emit_taken(self, out: DecodeSource, target: str, stop: str) -> None:
+        """Emit source that takes the value in `buf` from `pos` up to the variable `stop`."""
+        out.emit(f"{target} = buf[pos:{stop}]{self.decoded}")
 
     def emit_encode(self, out: EncodeSource, value: str) -> None:
         name = value.rpartition(".")[2]
@@ -163,11 +164,14 @@ class Records(Blob):
         made.in_request = place.request
         return made
 
-    def taken(self, stop: str) -> str:
-        copied = f"buf[pos:{stop}]"
+    def emit_taken(self, out: DecodeSource, target: str, stop: str) -> None:
         if not self.in_request:
-            return copied
-        return f"{copied} if {stop} - pos < {LARGE_RECORDS} else memoryview(buf)[pos:{stop}]"
+            super().emit_taken(out, target, stop)
+            return
+        with out.block(f"if {stop} - pos < {LARGE_RECORDS}:"):
+            super().emit_taken(out, target, stop)
+        with out.block("else:"):
+            out.emit(f"{target} = memoryview(buf)[pos:{stop}]")
 
     def emit_content(self, out: EncodeSource, data: str) -> None:
         with out.block(f"if isinstance({out.sink}, {out.needs.take('kafka_wire.parts', 'Parts')}):"):
