@@ -101,7 +101,7 @@ build/compiled/.stamp: $(SOURCES) | $(VENV)/.compile
 
 compiled: build/compiled/.stamp ## a copy in build/compiled whose hot modules are C, for COMPILED=1; needs a C compiler
 	@cd build/compiled && rm -rf tests deploy builds.py Makefile Dockerfile LICENSE .ci
-	@cp -r tests deploy builds.py Makefile Dockerfile LICENSE ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md .ci build/compiled
+	@cp -r tests deploy builds.py Makefile Dockerfile LICENSE ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md SECURITY.md .ci build/compiled
 
 # What build_ext left in build/compiled is up to date for bdist_wheel: nothing is compiled twice. It knows the tag of this
 # machine alone, which no index takes; auditwheel reads from the C modules which Linuxes have what they need.

@@ -50,6 +50,11 @@ class RequestContext(Received):
         return self.connection.client_host
 
     @property
+    def room(self) -> int:
+        """Bytes that the answer should have at most: fewer while many peers leave theirs unread."""
+        return self.line.room
+
+    @property
     def listener(self) -> str:
         """The name of the listener that the client has connected to."""
         return self.connection.listener

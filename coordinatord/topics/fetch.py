@@ -340,7 +340,7 @@ class _Fetch:
         """A response for every partition, in order; unknown partitions last."""
         self._has_news = self._is_large = self._names_leaders = False
         is_long = len(self.present) > MANY
-        left = min(self.max_bytes, self.context.connection.line.room)  # less while many do not read
+        left = min(self.max_bytes, self.context.room)
         at_least_one = True
         read: dict[PartitionKey, PartitionData] = {}
         for key, asked, partition in self.present:

@@ -57,6 +57,7 @@ class Context:
         self.api_version = api_version
         self.client_id = "test"
         self.client_host = "/127.0.0.1"
+        self.room = Peer.room
         self.connection = Peer()
         self.listener = self.connection.listener
         self.closed = False
