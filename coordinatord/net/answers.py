@@ -181,7 +181,9 @@ class AnswerLine:
         """How many bytes of records an answer may have, although others are not read: they fill half of what all
         connections may have, so that no other answer has to be given up for them.
         """
-        return max(0, self._unread.room - self._unread.most_bytes // 2)
+        unread = self._unread
+        left = unread.most_bytes - unread.most_bytes // 2 - unread.bytes
+        return left if left > 0 else 0
 
     # Answers
 
