@@ -1,4 +1,4 @@
-"""Shared by all tiers: the broker that the tests with real clients use, and the daemon's log in failure reports.
+"""Shared by all tests: the broker that the tests with real clients use, and the daemon's log in failure reports.
 
 pytest tests/clients                        against coordinatord (the default)
 pytest tests/clients --broker kafka         against Apache Kafka itself, started from Maven: are the tests right?
