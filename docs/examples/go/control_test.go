@@ -38,7 +38,8 @@ func Start(t *testing.T) *Coordinatord {
 	}
 	process := exec.Command(program, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
 		"--ready-file", ready, "--data-dir", filepath.Join(directory, "data"), "--set", "test.control.enable=true",
-		"--set", "group.initial.rebalance.delay.ms=0", "--set", "log.flush=never")
+		"--set", "group.initial.rebalance.delay.ms=0", "--set", "log.flush=never",
+		"--set", "log.retention.ms=-1") // or records are gone as well when offsets expire, after a week
 	if err := process.Start(); err != nil {
 		t.Fatal(err)
 	}

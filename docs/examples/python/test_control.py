@@ -26,6 +26,7 @@ class Coordinatord:
         command += ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--ready-file", str(ready)]
         command += ["--data-dir", str(directory / "data"), "--set", "test.control.enable=true"]
         command += ["--set", "group.initial.rebalance.delay.ms=0", "--set", "log.flush=never"]
+        command += ["--set", "log.retention.ms=-1"]  # or records are gone as well when offsets expire, after a week
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         ends = time.monotonic() + 90
         while not ready.exists():
