@@ -22,6 +22,9 @@ from kafka_wire import fresh
 from tests.clients.kafka_python_joins import finish_joins
 from tests.daemon import Daemon, running
 
+# Options of this run are not for runs of pytest that its tests start.
+os.environ.pop("PYTEST_ADDOPTS", None)
+
 # The same examples in every run, whatever the machine's speed.
 settings.register_profile("tests", deadline=None, derandomize=True, database=None)
 settings.load_profile("tests")

@@ -53,9 +53,7 @@ def test_the_examples_of(language: str) -> None:
         if os.environ.get("CI") == "true" and language != "go":  # a Go that is new enough is no Debian package
             raise
         pytest.skip(str(missing))
-    # What a run of these tests says to its own pytest is not for the example's.
-    own = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
-    environment = {**own, "COORDINATORD": str(Path(sys.executable).with_name("coordinatord"))}
+    environment = {**os.environ, "COORDINATORD": str(Path(sys.executable).with_name("coordinatord"))}
     done = subprocess.run(made, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, env=environment)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert re.search(passed, done.stdout, re.M), done.stdout
