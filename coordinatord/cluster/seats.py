@@ -16,10 +16,11 @@ NO_NODE = (NOBODY, "", -1)
 
 
 class Holder(NamedTuple):
-    """A node that has a seat. `addresses`: (host, port) by listener."""
+    """A node that has a seat. `addresses`: (host, port) by listener. `term`: higher than that of all holders before."""
 
     node_id: int
     addresses: Mapping[str, tuple[str, int]]
+    term: int = 0
 
 
 class SeatedNodes(Nodes):
@@ -30,16 +31,23 @@ class SeatedNodes(Nodes):
     def __init__(self, node_id: int, rack: str | None, seats: int) -> None:
         super().__init__(node_id, rack, workers=seats)
         self._holders: dict[int, Holder] = {}
+        self.epoch_of_term_0 = 0
+        """A leader epoch is a term and this: what led the partitions before may have had higher ones."""
 
     def take(self, seat: int) -> None:
         """This node has that seat, for as long as it runs."""
         self.worker = seat
 
     def seat(self, holders: Mapping[int, Holder]) -> bool:
-        """What the registry says. Whether some seat has another node than before."""
-        before = [self._id(seat) for seat in range(self.workers)]
-        self._holders = dict(holders)
-        return before != [self._id(seat) for seat in range(self.workers)]
+        """Adopt the registry's content. Whether some seat has another node than before, or the same one anew."""
+        before = self._leaders
+        self._holders = {seat: holder for seat, holder in holders.items() if seat != self.worker}
+        return before != self._leaders
+
+    @property
+    def _leaders(self) -> dict[int, tuple[int, int]]:
+        """(node id, term) of each seat that another node has."""
+        return {seat: (holder.node_id, holder.term) for seat, holder in self._holders.items()}
 
     def _id(self, seat: int) -> int:
         if seat == self.worker:
@@ -73,6 +81,11 @@ class SeatedNodes(Nodes):
     def leader_of(self, topic: str, partition: int) -> int:
         """The id of the node that leads a partition; -1 if nobody does."""
         return self._id(self.worker_of(topic, partition))
+
+    def epoch_of(self, topic: str, partition: int) -> int | None:
+        """See Nodes. 0 if nobody leads it."""
+        holder = self._holders.get(self.worker_of(topic, partition))
+        return 0 if holder is None else holder.term + self.epoch_of_term_0
 
     def coordinator(self, topic: str, partition: int, listener: str) -> tuple[int, str, int]:
         """(node id, host, port) of the leader of a partition of a coordinators' topic; the id is -1 without one."""

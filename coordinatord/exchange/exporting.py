@@ -137,8 +137,9 @@ def _look(source: Path) -> tuple[list[Topic], list[Partition], list[Row], int]:
             found[partition.topic, partition.index] = partition
     topics, rows = [], []
     taken_producer_id = -1
+    least_epoch = checkpoint.leader_epoch_of(SOURCE, str(source))
     for name, entry in sorted(entries.items()):
-        topic = KafkaTopic(name, entry.topic_id, dict.fromkeys(range(entry.partitions), 0))
+        topic = KafkaTopic(name, entry.topic_id, dict.fromkeys(range(entry.partitions), least_epoch))
         row = Row(name, entry.partitions)
         for index in range(entry.partitions):
             here = found.get((name, index))
@@ -148,7 +149,7 @@ def _look(source: Path) -> tuple[list[Topic], list[Partition], list[Row], int]:
             row.records += copied.records
             row.bytes += copied.bytes
             taken_producer_id = max(taken_producer_id, copied.producer_id)
-            topic.partitions[index] = epochs.read(SOURCE, str(here.path))[-1][0]
+            topic.partitions[index] = max(least_epoch, epochs.read(SOURCE, str(here.path))[-1][0])
         topics.append((topic, dict(entry.configs)))
         rows.append(row)
     return topics, list(found.values()), rows, taken_producer_id

@@ -247,7 +247,7 @@ def _lead(partition: Path, leader_epoch: int, end_offset: int) -> None:
     ours = max(leader_epoch, before[-1][0]) + 1, end_offset
     if ours[0] > epochs.MAX_EPOCH:
         raise ExchangeError(f"{partition.name} has the last leader epoch that there is: nothing can lead it any more.")
-    epochs.write(DISK, str(partition), (*(each for each in before if each[1] < end_offset), ours))
+    epochs.write(DISK, str(partition), epochs.assigned(before, *ours))
 
 
 def _write_own_files(

@@ -1,6 +1,7 @@
 """The small text files beside the segments, in Kafka's formats: its broker and tools can read them, and vice versa.
 
-- `meta.properties`: the directory's owner (cluster.id, node.id, version=1; unknown keys are kept).
+- `meta.properties`: the directory's owner (cluster.id, node.id, version=1; unknown keys are kept). Of our own is
+  `leader.epoch`: with this one or a higher one every partition is appended to (DataDirectory).
 - `log-start-offset-checkpoint`, `recovery-point-offset-checkpoint`, `cleaner-offset-checkpoint`: version, count, then
   one line `topic partition offset` each.
 - `<partition>/partition.metadata`: version and topic id.
@@ -18,6 +19,8 @@ from coordinatord.log.errors import LogDamaged
 
 META_PROPERTIES = "meta.properties"
 META_VERSION = 1
+LEADER_EPOCH = "leader.epoch"
+MAX_EPOCH = (1 << 31) - 1
 LOG_START = "log-start-offset-checkpoint"
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 CLEANER = "cleaner-offset-checkpoint"
@@ -59,6 +62,21 @@ def read_properties(disk: Disk, path: str) -> dict[str, str] | None:
 
 def write_properties(disk: Disk, path: str, properties: dict[str, str]) -> None:
     replace_text(disk, path, "#\n" + "".join(f"{key}={value}\n" for key, value in sorted(properties.items())))
+
+
+def leader_epoch_of(disk: Disk, directory: str) -> int:
+    """The leader epoch of a data directory; 0 until a first stop that was not clean. LogDamaged if it is no epoch."""
+    path = f"{directory}/{META_PROPERTIES}"
+    text = (read_properties(disk, path) or {}).get(LEADER_EPOCH, "0")
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= MAX_EPOCH):
+        raise LogDamaged(path, 0, f"{LEADER_EPOCH} is {text!r}, not a number up to {MAX_EPOCH}")
+    return int(text)
+
+
+def write_leader_epoch(disk: Disk, directory: str, epoch: int) -> None:
+    """Store the leader epoch of a data directory, durably."""
+    path = f"{directory}/{META_PROPERTIES}"
+    write_properties(disk, path, {**(read_properties(disk, path) or {}), LEADER_EPOCH: str(epoch)})
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:

@@ -77,8 +77,8 @@ class DataDirectory:
         self.start_offsets: dict[TopicPartition, int] = {}
         #: from cleaner-offset-checkpoint: compacted up to this offset
         self.cleaned_offsets: dict[TopicPartition, int] = {}
-        #: leader epochs of partitions that are in no directory of this machine
-        self.epochs_elsewhere: dict[TopicPartition, epochs.LeaderEpochs] = {}
+        #: the leader epoch with which partitions are appended to, unless their own is higher
+        self.leader_epoch = 0
         self._cleaned_lock = threading.Lock()
         self._flushed_lock = threading.Lock()
         self.files = FilePool(disk, READ_FILES)
@@ -98,6 +98,7 @@ class DataDirectory:
         catalogued: ReadCatalogued = no_catalogue,
         on_foreign: Callable[[Foreign], object] = _untold,
         on_opened: Callable[[int, int], object] = _uncounted,
+        leader_epoch: int = 0,
         disk: Disk | None = None,
     ) -> DataDirectory:
         """Lock, check and recover. Raises DataDirectoryError if the directory must not be used, LogDamaged if its
@@ -105,17 +106,19 @@ class DataDirectory:
 
         A new directory gets `cluster_id`, or a random one. `catalogued` reads which partitions are ours; `on_foreign`
         is called for each foreign entry, on any thread, and `on_opened` after each partition, with how many of how many
-        are open.
+        are open. After a stop that was not clean a new leader epoch begins; `leader_epoch` is the least one otherwise.
         """
         disk = disk or OsDisk()
         path = path.rstrip(os.sep) or os.sep
         lock = _acquire(disk, path)
         try:
-            if disk.kind(f"{path}/{checkpoint.META_PROPERTIES}") is None:
+            is_new = disk.kind(f"{path}/{checkpoint.META_PROPERTIES}") is None
+            if is_new:
                 catalogued = _or_nothing(catalogued)
             properties = _check_owner(disk, path, node_id, cluster_id)
             data = cls(path, disk, lock, properties["cluster.id"], node_id)
-            data._open_partitions(config_for, catalogued, on_foreign, on_opened)
+            data.leader_epoch = max(leader_epoch, checkpoint.leader_epoch_of(disk, path))
+            data._open_partitions(config_for, catalogued, on_foreign, on_opened, is_new=is_new)
             return data
         except BaseException:
             lock.release()
@@ -137,6 +140,7 @@ class DataDirectory:
     ) -> DataDirectory:
         """Open one worker's share of a directory that its supervisor opened and divided (shares.py)."""
         data = cls(path.rstrip(os.sep) or os.sep, disk or OsDisk(), None, cluster_id, node_id, share)
+        data.leader_epoch = checkpoint.leader_epoch_of(data.disk, data.path)
         data._open_partitions(config_for, catalogued, on_foreign, on_opened)
         return data
 
@@ -146,6 +150,8 @@ class DataDirectory:
         catalogued: ReadCatalogued,
         on_foreign: Callable[[Foreign], object],
         on_opened: Callable[[int, int], object],
+        *,
+        is_new: bool = False,
     ) -> None:
         disk, share, entries = self.disk, self.share, self.disk.listdir(self.path)
         worker = None if share is None else share.worker
@@ -172,6 +178,8 @@ class DataDirectory:
             has_journal, known = bool(journals), writes.get(found.name, [])
             self._open_partition(found, config, known, flushed_offset, has_journal, is_clean=self.was_clean)
             on_opened(number, len(judged.partitions))
+        if share is None and not is_new and not self.was_clean:
+            self._begin_epoch()
         self.write_recovery_points()
         for name in judged.begun:  # not before the recovery points, which would demand them
             ownership.remove_begun(disk, self._file(name))
@@ -243,16 +251,27 @@ class DataDirectory:
             if opened.recovery and (opened.recovery.truncated_bytes or opened.recovery.journal_writes):
                 self.recovered.append(opened.recovery)
         log = PartitionLog(directory, *key, topic_id, config, self.files, on_disk=True)
-        log.leader_epochs = epochs.read(self.disk, directory)
-        log.leader_epoch = log.leader_epochs[-1][0]
+        stored = epochs.read(self.disk, directory)
         first = opened.segments[0].base_offset if opened.segments else 0
         start = min(max(self.start_offsets.get(key, 0), first), max(opened.end_offset, first))
         if key in self.start_offsets:
             # An unflushed log may end below that offset: new records there are not the deleted ones.
             self.start_offsets[key] = start
         log.adopt(opened.segments, start, max(opened.end_offset, first))
+        log.lead(max(self.leader_epoch, stored[-1][0]), stored)
         self.logs[key] = log
         self.flushed_offsets[key] = log.end_offset
+
+    def _begin_epoch(self) -> None:
+        """Begin a leader epoch that no partition has had, durably: records that clients have read may be lost. One
+        number for the directory, so that a start writes one file, not one for each partition.
+        """
+        self.leader_epoch = 1 + max([self.leader_epoch, *(log.leader_epoch for log in self.logs.values())])
+        if self.leader_epoch > epochs.MAX_EPOCH:
+            raise DataDirectoryError(f"{self.path} has the last leader epoch that there is: it cannot be led any more")
+        checkpoint.write_leader_epoch(self.disk, self.path, self.leader_epoch)
+        for log in self.logs.values():
+            log.lead(self.leader_epoch, log.leader_epochs)
 
     # --- partitions ---------------------------------------------------------------------------------------------------
 
@@ -270,12 +289,14 @@ class DataDirectory:
         directory.
         """
         created = []
+        first = ((self.leader_epoch, 0),) if self.leader_epoch else epochs.FIRST
         for partition in partitions:
             key = topic, partition
             if key in self.logs:
                 raise ValueError(f"partition {topic}-{partition} exists")
             directory = self._file(f"{topic}-{partition}")
             log = PartitionLog(directory, topic, partition, topic_id, config, self.files, on_disk=not lazy)
+            log.leader_epoch, log.leader_epochs = self.leader_epoch, first
             if not lazy:
                 self.make_directory(log)
             created.append(log)
@@ -296,16 +317,15 @@ class DataDirectory:
             self.create(topic, [partition], topic_id, config, lazy=True)
         return self.logs[found.key]
 
-    def elsewhere(self, topic: str, partition: int, topic_id: bytes) -> PartitionLog:
-        """A placeholder for a partition that another process writes: it refuses appends and is not kept here."""
+    def elsewhere(self, topic: str, partition: int, topic_id: bytes, leader_epoch: int | None = None) -> PartitionLog:
+        """A placeholder for a partition that another process writes: it refuses appends and is not kept here. Without a
+        `leader_epoch`, a process of the same directory writes it.
+        """
         directory = self._file(f"{topic}-{partition}")
         log = AbsentLog(directory, topic, partition, topic_id, _ABSENT_CONFIG, self.files, on_disk=False)
-        known = self.epochs_elsewhere.get((topic, partition))
-        if known is not None:
-            log.leader_epochs, log.leader_epoch = known, known[-1][0]
-        elif checkpoint.read_topic_id(self.disk, directory) == topic_id:
-            log.leader_epochs = epochs.read(self.disk, directory)
-            log.leader_epoch = log.leader_epochs[-1][0]
+        log.leader_epoch = self.leader_epoch if leader_epoch is None else leader_epoch
+        if leader_epoch is None and checkpoint.read_topic_id(self.disk, directory) == topic_id:
+            log.leader_epoch = max(log.leader_epoch, epochs.read(self.disk, directory)[-1][0])
         return log
 
     def make_directory(self, log: Writable) -> None:
@@ -317,7 +337,7 @@ class DataDirectory:
                 foreign = Foreign(log.name, "it has the name of one of our partitions")
                 self._on_foreign(ownership.set_aside(self.disk, self.path, foreign))
                 self.disk.mkdir(log.directory)
-        epochs.write(self.disk, log.directory, is_named=False)  # the next line does it; without the file they are these
+        epochs.write(self.disk, log.directory, log.leader_epochs, is_named=False)  # the next line does it
         checkpoint.write_topic_id(self.disk, log.directory, log.topic_id)
 
     def remove(self, logs: Sequence[PartitionLog]) -> list[str]:

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from coordinatord.log import epochs
 from coordinatord.log.data_dir import DataDirectory
 from coordinatord.log.disk import FilePool
 from coordinatord.log.journal import SPLIT_BYTES, Journal, JournalWrite
@@ -93,6 +94,7 @@ class Flusher:
             live = [write for write in writes if not write.log.deleted]
             with_data = [write for write in live if write.size]
             self._make_directories(with_data)
+            self._store_epochs(with_data)
             work = False
             if self._journals and with_data:
                 work = self._look_at_size()
@@ -123,7 +125,7 @@ class Flusher:
         if self._journals or sum([write.size for write in writes]) > NOW_BYTES:
             return False
         for write in writes:
-            if write.finish or not write.segment.on_disk:
+            if write.finish or not write.segment.on_disk or write.log.has_new_epoch:
                 return False
         if not self.lock.acquire(blocking=False):
             return False
@@ -144,6 +146,14 @@ class Flusher:
                 write.log.on_disk = made = True
         if made:
             self._disk.sync_dir(self._data.path)
+
+    def _store_epochs(self, writes: list[SegmentWrite]) -> None:
+        """Store new leader epochs, durably, before their first records: if those are lost, no others get the epoch."""
+        for write in writes:
+            log = write.log
+            if log.has_new_epoch:
+                epochs.write(self._disk, log.directory, log.leader_epochs)
+                log.has_new_epoch = False
 
     def _write_journal(self, epoch: int, writes: list[SegmentWrite]) -> None:
         journal = self._current.journal or self._begin_journal(epoch)

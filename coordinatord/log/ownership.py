@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -33,6 +34,8 @@ NO_ID = bytes(16)
 """The topic id of a partition that a Kafka broker created before topics had ids."""
 
 _MOST_BEGUN_BYTES = 100
+_FIRST_EPOCH = re.compile(r"0\n1\n[0-9]+ 0\n")
+"""The checkpoint of epochs of a partition to which nothing was appended."""
 
 
 class Catalogued(NamedTuple):
@@ -205,7 +208,7 @@ def _is_beginning(disk: Disk, path: str, name: str) -> bool:
         return False
     text = read_text(disk, path, _MOST_BEGUN_BYTES + 1) or ""
     if name == epochs.FILE:
-        return text == epochs.text(epochs.FIRST)
+        return _FIRST_EPOCH.fullmatch(text) is not None
     return name.endswith(names.TEMPORARY_SUFFIX) and len(text) <= _MOST_BEGUN_BYTES
 
 

@@ -53,9 +53,9 @@ class PartitionLog:
 
     __slots__ = (
         "_builder", "_files", "_index_entries", "_news", "_read_hint", "_tail_hint", "_time_index_entries",
-        "cleaning", "config", "deleted", "directory", "disk", "end_offset", "high_watermark", "leader_epoch",
-        "leader_epochs", "log_start_offset", "name", "on_disk", "on_replaced", "on_visible", "partition", "pending",
-        "pins", "segments", "topic", "topic_id",
+        "cleaning", "config", "deleted", "directory", "disk", "end_offset", "has_new_epoch", "high_watermark",
+        "leader_epoch", "leader_epochs", "log_start_offset", "name", "on_disk", "on_replaced", "on_visible",
+        "partition", "pending", "pins", "segments", "topic", "topic_id",
     )  # fmt: skip
 
     def __init__(
@@ -79,6 +79,8 @@ class PartitionLog:
         self.config = config
         self.leader_epochs = epochs.FIRST
         self.leader_epoch = 0
+        #: the current leader epoch is not in the checkpoint: it must be before a record of it is visible
+        self.has_new_epoch = False
         self.log_start_offset = 0
         self.end_offset = 0
         self.high_watermark = 0
@@ -125,16 +127,37 @@ class PartitionLog:
             self._index_entries = segments[-1].index_count
             self._time_index_entries = segments[-1].time_index_count
 
+    def lead(self, epoch: int, stored: epochs.LeaderEpochs) -> None:
+        """Append with leader epoch `epoch` from now on. `stored` are the epochs in the checkpoint, none of them above:
+        those from the log's end on have no records, as in Kafka's LogLoader and Partition.makeLeader.
+        """
+        kept = epochs.from_start(epochs.cut_from(stored, self.end_offset), self.log_start_offset)
+        self.leader_epoch = epoch
+        self.leader_epochs = epochs.assigned(kept, epoch, self.end_offset)
+        self.has_new_epoch = stored[-1][0] != epoch
+
+    def start_at(self, offset: int) -> None:
+        """Move the log's start up to `offset`. The checkpoint of epochs keeps those below until it is next written: an
+        opening drops them, too.
+        """
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.leader_epochs = epochs.from_start(self.leader_epochs, offset)
+
     # --- appending ----------------------------------------------------------------------------------------------------
 
     def append(
         self, batch: bytearray, header: BatchHeader | None = None, on_new_segment: OnNewSegment | None = None
     ) -> int:
         """Assign offsets to one valid batch, now the log's, and return its base offset. Written later. `header` is the
-        batch's, of those who have read it. Before a segment is begun for it, `on_new_segment` is called.
+        batch's, of those who have read it. Before a file is written for it, a segment or the checkpoint of epochs,
+        `on_new_segment` is called.
         """
         if self._builder is not None:
             self.seal()
+        if on_new_segment is not None and self.has_new_epoch and not self.pending:
+            on_new_segment(self)
+            on_new_segment = None
         header = header or read_header(batch)
         base_offset = self.end_offset
         assign_offset(batch, base_offset, self.leader_epoch)
@@ -393,7 +416,7 @@ class PartitionLog:
         """Drop the oldest `count` segments from the list; the caller removes their files."""
         dropped, self.segments = self.segments[:count], self.segments[count:]
         if dropped:
-            self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
+            self.start_at(self.segments[0].base_offset)
             self.close_files(dropped)
         return dropped
 

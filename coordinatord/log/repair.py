@@ -4,7 +4,8 @@
 
 1. the segment's bytes from the position on are copied into a side file, later segments are renamed to side files;
 2. the journals and checkpoints lose what they have of it; otherwise the next start would demand it;
-3. the segment is cut, its indexes are rebuilt, snapshots and epochs beyond the new end are removed.
+3. a leader epoch begins at the new end, for clients that have read what is removed (KIP-320);
+4. the segment is cut, its indexes are rebuilt, snapshots beyond the new end are removed.
 
 After each step the partition can still be repaired. Nothing uses the side files (`….removed`): they can be inspected
 with `coordinatord log dump`, and deleted.
@@ -193,6 +194,7 @@ def carry_out(disk: Disk, made: Plan, interval_bytes: int) -> list[str]:
     side_files = _set_aside(disk, made)
     side_files += _clear_journals(disk, made)
     _lower_checkpoints(disk, made)
+    _begin_epoch(disk, made)
     file = disk.open(made.segment.log_path)
     try:
         file.truncate(made.position)
@@ -208,8 +210,6 @@ def carry_out(disk: Disk, made: Plan, interval_bytes: int) -> list[str]:
         if is_snapshot and digits.isdigit() and int(digits) > made.end_offset:
             _unlink(disk, f"{made.directory}/{name}")
     _cut_transaction_index(disk, made)
-    known = epochs.read(disk, made.directory)
-    epochs.write(disk, made.directory, tuple(each for each in known if each[1] <= made.end_offset) or known[:1])
     rebuild_indexes(disk, made.segment, interval_bytes)
     disk.sync_dir(made.directory)
     return side_files
@@ -290,6 +290,15 @@ def _lower_checkpoints(disk: Disk, made: Plan) -> None:
             if offsets.get(key, 0) > made.end_offset:
                 offsets[key] = made.end_offset
                 checkpoint.write_offsets(disk, f"{made.data_path}/{name}", offsets)
+
+
+def _begin_epoch(disk: Disk, made: Plan) -> None:
+    """Begin a leader epoch above all that removed records may have. Once more, if a repair is repeated."""
+    known = epochs.read(disk, made.directory)
+    epoch = max(known[-1][0], checkpoint.leader_epoch_of(disk, made.data_path)) + 1
+    if epoch > epochs.MAX_EPOCH:
+        raise RepairRefused(f"{made.name} has the last leader epoch that there is: it cannot be led any more")
+    epochs.write(disk, made.directory, epochs.assigned(known, epoch, made.end_offset))
 
 
 def _cut_transaction_index(disk: Disk, made: Plan) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from coordinatord.log.epochs import LeaderEpochs
 from coordinatord.log.segment import Segment
 from kafka_wire.values import Value
 
@@ -17,6 +18,8 @@ class Writable(Protocol):
     topic: str
     partition: int
     topic_id: bytes
+    leader_epochs: LeaderEpochs
+    has_new_epoch: bool
     on_disk: bool
     deleted: bool
 

@@ -37,10 +37,11 @@ REMEMBERED_BYTES: Final = 64 * 1024
 
 
 class TimestampOffset(NamedTuple):
-    """A record's timestamp (ms) and offset."""
+    """A record's timestamp (ms) and offset, and its batch's leader epoch."""
 
     timestamp: int
     offset: int
+    leader_epoch: int = 0
 
 
 Lookup = Generator[None, None, TimestampOffset | None]
@@ -140,9 +141,9 @@ class TimeLookups:
         rises = []
         for offset, timestamp, _no_key in stamps(section, header):
             if (not rises or timestamp > rises[-1].timestamp) and len(rises) <= MAX_RISES:
-                rises.append(TimestampOffset(timestamp, offset))
+                rises.append(TimestampOffset(timestamp, offset, header.leader_epoch))
             if found is None and timestamp >= timestamp_ms and offset >= start_offset:
-                found = TimestampOffset(timestamp, offset)
+                found = TimestampOffset(timestamp, offset, header.leader_epoch)
             if found is not None and (len(rises) > MAX_RISES or rises[-1].timestamp >= header.max_timestamp):
                 break
         if len(section) >= REMEMBERED_BYTES and len(rises) <= MAX_RISES:

@@ -374,7 +374,7 @@ class LogWriter:
         """Move the log's start to `before_offset` (at most the high watermark); returns the epoch that persists it."""
         offset = min(before_offset, log.high_watermark)
         if offset > log.log_start_offset:
-            log.log_start_offset = offset
+            log.start_at(offset)
             with self._flusher.lock:
                 self._data.start_offsets[log.topic, log.partition] = offset
             self._epochs.forming.start_offsets = True

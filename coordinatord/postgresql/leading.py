@@ -36,14 +36,12 @@ def share(shared: SharedFiles, settings: Settings, data: DataDirectory, holds: C
             time.sleep(LOOK_S)
 
 
-def epochs_of(files: Mapping[str, bytes]) -> dict[tuple[str, int], epochs.LeaderEpochs]:
-    """The leader epochs of partitions that a Kafka broker has led before: all nodes must tell the same ones."""
-    found = {}
-    for name, content in files.items():
-        if name.startswith(EPOCHS):
-            topic, _, partition = name.removeprefix(EPOCHS).rpartition("-")
-            found[topic, int(partition)] = epochs.parsed(content.decode(), name)
-    return found
+def epoch_of_term_0(files: Mapping[str, bytes]) -> int:
+    """The highest leader epoch of the data directory that was loaded into the database, 0 without one. A node appends
+    with this and its term, which it has at its take-over, and which all nodes know.
+    """
+    loaded = [epochs.parsed(content.decode(), name) for name, content in files.items() if name.startswith(EPOCHS)]
+    return max([known[-1][0] for known in loaded], default=0)
 
 
 def _make_catalogue(shared: SharedFiles, settings: Settings, data: DataDirectory) -> None:

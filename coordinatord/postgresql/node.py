@@ -31,7 +31,7 @@ from coordinatord.postgresql.copy_disk import CopyDisk, UnflushedDisk
 from coordinatord.postgresql.database import Link
 from coordinatord.postgresql.front import Front, Offer, View
 from coordinatord.postgresql.gate import Leading, PatientGate, Requests
-from coordinatord.postgresql.leading import epochs_of, follow, share
+from coordinatord.postgresql.leading import epoch_of_term_0, follow, share
 from coordinatord.postgresql.lease import RELEASED, RENEWALS, Lease, standing, take
 from coordinatord.postgresql.registry import Registration
 from coordinatord.postgresql.sharing import InTouch, SharedFiles
@@ -92,6 +92,7 @@ class PostgresStorage:
             self._copy(path, cluster_id, settings.node_id)
             self._held = [held.key for held in self.store.partitions()]
             disk = CopyDisk(self.store, str(path))
+            epoch_0 = epoch_of_term_0(self.store.files())
             self.data = DataDirectory.open(
                 str(path),
                 node_id=settings.node_id,
@@ -99,11 +100,12 @@ class PostgresStorage:
                 on_foreign=on_foreign,
                 disk=disk,
                 on_opened=telling_how_far(),
+                leader_epoch=epoch_0 + self.lease.term,
             )
             if isinstance(nodes, SeatedNodes):
                 nodes.take(self.lease.seat)
                 self.shared = disk.sharing = SharedFiles(settings.storage, self.store, str(path), seats)
-                self.data.epochs_elsewhere = epochs_of(self.store.files())
+                nodes.epoch_of_term_0 = epoch_0
                 share(self.shared, settings, self.data, lambda: self.lease.holds)
         except BaseException as error:
             ahead.close()

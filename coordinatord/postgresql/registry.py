@@ -39,8 +39,9 @@ MOVED = (
 FORGET_MOVES = "DELETE FROM coordinatord_move WHERE epoch <= %s"
 NODES = (
     "SELECT node_id, rack, addresses, extract(epoch FROM clock_timestamp() - since)::float8,"
-    " extract(epoch FROM lease_until - clock_timestamp())::float8, holder, seat"
-    " FROM (SELECT n.*, l.seat FROM coordinatord_node n LEFT JOIN coordinatord_leader l ON l.holder = n.holder"
+    " extract(epoch FROM lease_until - clock_timestamp())::float8, holder, seat, term"
+    " FROM (SELECT n.*, l.seat, coalesce(l.epoch, 0) AS term FROM coordinatord_node n"
+    " LEFT JOIN coordinatord_leader l ON l.holder = n.holder"
     " AND l.lease_until > clock_timestamp() ORDER BY l.seat IS NULL, n.lease_until DESC, n.holder LIMIT %s) AS found"
     " ORDER BY node_id, since, holder"
 )
@@ -65,6 +66,8 @@ class KnownNode(NamedTuple):
     holder: str
     seat: int | None
     """What it leads; None while it waits."""
+    term: int = 0
+    """Of its seat."""
 
     @property
     def leads(self) -> bool:
@@ -109,12 +112,12 @@ def moved(connection: Connection[Any], term: int) -> None:
 def nodes(connection: Connection[Any]) -> list[KnownNode]:
     """All that registered and did not leave, by id. Raises Unusable for rows that nobody of us wrote."""
     found = []
-    for node_id, rack, addresses, up_s, lease_s, holder, seat in connection.execute(NODES, (MOST_NODES,)):
+    for node_id, rack, addresses, up_s, lease_s, holder, seat, term in connection.execute(NODES, (MOST_NODES,)):
         try:
             told = {str(name): (str(host), int(port)) for name, (host, port) in json.loads(addresses).items()}
         except (ValueError, TypeError, AttributeError) as error:
             raise Unusable(f"coordinatord_node has addresses that are none, of node {node_id}: {error!r}") from None
-        found.append(KnownNode(node_id, rack, told, up_s, lease_s, holder, seat))
+        found.append(KnownNode(node_id, rack, told, up_s, lease_s, holder, seat, term))
     return found
 
 

@@ -76,7 +76,7 @@ class Looked(NamedTuple):
 def holders(nodes: Sequence[KnownNode]) -> dict[int, Holder]:
     """Who has which seat, once others can reach it."""
     found = [each for each in nodes if each.addresses]
-    return {each.seat: Holder(each.node_id, each.addresses) for each in found if each.seat is not None}
+    return {each.seat: Holder(each.node_id, each.addresses, each.term) for each in found if each.seat is not None}
 
 
 class InTouch:

@@ -60,7 +60,7 @@ SHARE_FILE = "SELECT coordinatord_share_file(%b::bigint, %b::text, %b::bytea, %b
 SHARED = frozenset({"topics.json", "producer_ids.json", "groups.json"})
 """Small files that are the cluster's, not a seat's."""
 EPOCHS = "epochs/"
-"""What the names of the leader epochs of partitions begin with, of those that a Kafka broker has led before."""
+"""What the names of the leader epochs of partitions begin with: those that they had when they were loaded."""
 SEATS = "seats/{}/"
 """What the names of a seat's own files begin with, where there are several seats."""
 FOLLOWED = "followed"

@@ -24,6 +24,7 @@ from coordinatord.postgresql import database, schema, store, working_copy
 from coordinatord.postgresql.contract import Growth, Held, PartitionKey, Row, Unusable, row_of
 from coordinatord.postgresql.copy_disk import FILES
 from coordinatord.postgresql.database import Link
+from coordinatord.postgresql.leading import epoch_of_term_0
 from coordinatord.postgresql.lease import Lease, take
 from coordinatord.postgresql.store import PostgresStore
 from coordinatord.topics import catalogue_file
@@ -34,6 +35,7 @@ STATEMENT_BYTES = 8 * 1024 * 1024
 
 RAISE_TERMS = "UPDATE coordinatord_leader SET epoch = greatest(epoch, %s) WHERE seat = 0"
 """The next take-over of any seat has a term above."""
+HIGHEST_TERM = "SELECT coalesce(max(epoch), 0) FROM coordinatord_leader"
 
 
 class Moved(NamedTuple):
@@ -83,6 +85,9 @@ def copy(url: str, target: Path, *, node_id: int) -> Moved:
         cluster_id = schema.check(connection)
         snapshot = Snapshot(connection)
         size = working_copy.make(snapshot, target, cluster_id=cluster_id, node_id=node_id)
+        [highest] = connection.execute(HIGHEST_TERM).fetchone()
+        # The nodes may go on, and clients may have read what they append.
+        checkpoint.write_leader_epoch(OsDisk(), str(target), epoch_of_term_0(snapshot.files()) + int(highest) + 1)
         count = len([held for held in snapshot.partitions() if held.end_offset])
         connection.execute("ROLLBACK")
     return Moved(count, size)

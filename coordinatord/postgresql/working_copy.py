@@ -105,7 +105,8 @@ def make(
     for held, batches in _by_partition(wanted, _counted(source.batches(), on_read)):
         ends[held.topic, held.key.partition] = held.end_offset
         directory = path / f"{held.topic}-{held.key.partition}"
-        known = files.get(EPOCHS + directory.name, epochs.text(epochs.FIRST).encode())
+        loaded = files.get(EPOCHS + directory.name)
+        known = () if loaded is None else epochs.parsed(loaded.decode(), EPOCHS + directory.name)
         size += _make_partition(disk, directory, held, batches, known)
     _keep(path, {*own, checkpoint.META_PROPERTIES, *(f"{topic}-{partition}" for topic, partition in ends)})
     # What the database has is as durable as it gets: damage in it must not be taken for an unfinished write.
@@ -151,12 +152,14 @@ def _by_partition(
         pass
 
 
-def _make_partition(disk: Disk, directory: Path, held: Held, batches: Iterable[tuple[int, bytes]], known: bytes) -> int:
+def _make_partition(
+    disk: Disk, directory: Path, held: Held, batches: Iterable[tuple[int, bytes]], known: epochs.LeaderEpochs
+) -> int:
+    """Returns its bytes. `known` are the epochs that it was loaded with; the batches have the later ones."""
     if checkpoint.read_topic_id(disk, str(directory)) != held.key.topic_id:
         discard(directory)
         directory.mkdir()
         checkpoint.write_topic_id(disk, str(directory), held.key.topic_id)
-    _put(disk, directory / epochs.FILE, known)
     size, end = 0, 0
     names = {checkpoint.PARTITION_METADATA, epochs.FILE}
     current = -1
@@ -170,6 +173,9 @@ def _make_partition(disk: Disk, directory: Path, held: Held, batches: Iterable[t
                 segment = _SegmentCopy(directory, base_offset)
                 names |= segment.names
             segment.add(batch)
+            epoch = int.from_bytes(batch[12:16], "big", signed=True)
+            if epoch > (known[-1][0] if known else -1):
+                known = epochs.assigned(known, epoch, int.from_bytes(batch[:8], "big"))
             size += len(batch)
             end = int.from_bytes(batch[:8], "big") + int.from_bytes(batch[23:27], "big") + 1
     finally:
@@ -179,6 +185,7 @@ def _make_partition(disk: Disk, directory: Path, held: Held, batches: Iterable[t
         empty = _SegmentCopy(directory, held.end_offset)
         empty.close()
         names |= empty.names
+    _put(disk, directory / epochs.FILE, epochs.text(known or epochs.FIRST).encode())
     _keep(directory, names)
     return size
 

@@ -319,7 +319,7 @@ class Catalogue:
         if topic is None or index >= len(topic.partitions):
             return
         before, is_here = topic.partitions[index], self._nodes.owns(name, index)
-        log = open_log(topic) if is_here else self._data.elsewhere(name, index, topic.topic_id)
+        log = open_log(topic) if is_here else self._elsewhere(topic, index)
         leader_id = self._nodes.leader_of(name, index)
         topic.partitions[index] = Partition(topic.topic_id, log, topic.configs, self._disk, leader_id, is_here=is_here)
         before.is_here = False
@@ -363,12 +363,16 @@ class Catalogue:
             log = self._data.get(topic.name, index)
             is_here = log is not None
             if log is None:
-                log = self._data.elsewhere(topic.name, index, topic.topic_id)
+                log = self._elsewhere(topic, index)
             leader_id = self._nodes.leader_of(topic.name, index)
             topic.partitions.append(
                 Partition(topic.topic_id, log, topic.configs, self._disk, leader_id, is_here=is_here)
             )
         self.partition_count += count - have
+
+    def _elsewhere(self, topic: Topic, index: int) -> PartitionLog:
+        """The log of a partition that another node leads."""
+        return self._data.elsewhere(topic.name, index, topic.topic_id, self._nodes.epoch_of(topic.name, index))
 
 
 def internal_configs(settings: Settings, name: str) -> dict[str, str]:

@@ -128,6 +128,8 @@ class SharedCatalogue(Catalogue):
             for index, partition in enumerate(topic.partitions):
                 if not partition.is_here:
                     partition.leader_id = self._nodes.leader_of(topic.name, index)
+                    epoch = self._nodes.epoch_of(topic.name, index) or 0
+                    partition.log.leader_epoch = max(partition.log.leader_epoch, epoch)
 
     # The file
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from coordinatord.log import LogConfig, LogDamaged
+from coordinatord.log import LogConfig, LogDamaged, PartitionLog, epochs
 from coordinatord.log.simulated_disk import CrashKind, SimulatedCrash, SimulatedDisk
 from coordinatord.log.writer import FlushPolicy
 from kafka_wire.records.batch import KeyValues, build_batch
@@ -35,6 +35,10 @@ class Expected:
     #: greatest log start offset asked for, and the greatest acknowledged
     start: int = 0
     acknowledged_start: int = 0
+    #: greatest log start offset that was asked for in any life: the checkpoint of epochs may have it, as Kafka's may
+    deleted: int = 0
+    #: (offset, leader epoch) -> record that clients may have read
+    read: dict[tuple[int, int], tuple[int, bytes | None, bytes | None]] = field(default_factory=dict)
 
 
 class History:
@@ -138,10 +142,14 @@ class History:
         world.now_ms += self.chance.randint(0, 1)
         if self.chance.random() < 0.3:
             world.writer.has_flushed(epoch)  # with log.flush=never it is written for that
-        world.writer.hold(epoch, lambda: self._acknowledge(expected, end))
+        leader_epoch = log.leader_epoch
+        world.writer.hold(epoch, lambda: self._acknowledge(expected, first, end, leader_epoch))
 
-    def _acknowledge(self, expected: Expected, end: int) -> None:
+    def _acknowledge(self, expected: Expected, first: int, end: int, leader_epoch: int) -> None:
         self.acknowledgements += 1
+        for record in expected.written[first:end]:
+            if expected.read.setdefault((record[0], leader_epoch), record) != record:
+                raise Violated(f"offset {record[0]} is of two records, both with leader epoch {leader_epoch}")
         if self.promises_durability:
             expected.acknowledged = max(expected.acknowledged, end)
 
@@ -152,6 +160,7 @@ class History:
         expected = self.expected[name]
         offset = self.chance.randint(0, log.high_watermark)
         expected.start = max(expected.start, offset)
+        expected.deleted = max(expected.deleted, offset)
         epoch = world.writer.delete_records(log, offset)
 
         def acknowledge() -> None:
@@ -187,11 +196,25 @@ class History:
             if survived != expected.written[log.log_start_offset : end]:
                 raise Violated(f"{name}: {len(survived)} records are not a prefix of what was written")
             self._check_reads(world, name)
+            self._check_epochs(log, expected)
         if end < expected.acknowledged:
             raise Violated(f"{name}: ends at {end}, {expected.acknowledged} was acknowledged")
         del expected.written[end:]
         expected.acknowledged = end
         expected.start = expected.acknowledged_start = log.log_start_offset if log else 0
+
+    def _check_epochs(self, log: PartitionLog, expected: Expected) -> None:
+        """A client whose last record is lost finds that its epoch ended before it; no other client does (KIP-320)."""
+        for (offset, epoch), record in expected.read.items():
+            if offset >= expected.deleted:
+                survives = offset < log.end_offset and expected.written[offset] == record
+                found = epochs.end_of(log.leader_epochs, epoch, log.end_offset)
+                agrees = found is not None and found[0] >= epoch and found[1] > offset
+                if agrees != survives:
+                    raise Violated(f"{log.name}: {found} for epoch {epoch} and a record at {offset}: {survives=}")
+        for header in log.batches(log.log_start_offset):
+            if epochs.end_of(log.leader_epochs, header.leader_epoch, log.end_offset) is None:
+                raise Violated(f"{log.name}: epoch {header.leader_epoch} of a batch is not known")
 
     def _check_reads(self, world: World, name: str) -> None:
         """Look-ups by offset and by time find what replay finds."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coordinatord.log import LogDamaged, LogError
+from coordinatord.log import DataDirectory, LogDamaged, LogError
 from coordinatord.log.simulated_disk import SimulatedDisk
 from coordinatord.log.writer import FlushPolicy
 from tests.log.history import History, Violated, run
@@ -54,6 +54,20 @@ def test_a_disk_that_lies_about_flushing_is_caught(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(SimulatedDisk, "datasync", lambda self, inode: None)
     with pytest.raises((Violated, LogError)):
         _run_all("always", range(200))
+
+
+def test_a_start_that_begins_no_leader_epoch_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proof that the histories look at the epochs of lost records."""
+    monkeypatch.setattr(DataDirectory, "_begin_epoch", lambda self: None)
+    histories = [History(seed, "interval", "power") for seed in range(100)]
+    with pytest.raises(Violated, match="leader epoch"):
+        _run_without_promises(histories)
+
+
+def _run_without_promises(histories: list[History]) -> None:
+    for history in histories:
+        history.promises_durability = False
+        history.run()
 
 
 def _run_all(flush: FlushPolicy, seeds: range, spoil: Callable[[World], object] | None = None) -> None:

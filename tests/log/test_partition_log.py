@@ -373,7 +373,7 @@ def test_gaps_left_by_compaction_are_read_over() -> None:
     assert again.end_offset == 10
     for offset, expected in ((2, 6), (5, 6), (8, 9)):
         assert read_header(again.read(offset, 1)).base_offset == expected
-    assert first_at(again, 103) == TimestampOffset(106, 6)
+    assert first_at(again, 103) == TimestampOffset(106, 6, leader_epoch=-1)
 
 
 def test_file_descriptors_are_bounded() -> None:

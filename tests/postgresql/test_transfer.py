@@ -37,9 +37,12 @@ def run(*arguments: str | Path, code: int = 0) -> str:
 
 
 def logs_of(path: Path) -> dict[tuple[str, int], object]:
+    """What is in the logs, and the leader epochs of the records: each opening may begin another one at the end."""
     data = DataDirectory.open(str(path), catalogued=catalogue_file.catalogued)
     found = {
-        key: (contents(log), log.end_offset, log.leader_epochs) for key, log in data.logs.items() if log.end_offset
+        key: (contents(log), log.end_offset, epochs.cut_from(log.leader_epochs, log.end_offset))
+        for key, log in data.logs.items()
+        if log.end_offset
     }
     data.close()
     return found
@@ -94,7 +97,9 @@ async def put_marker(node: Daemon, coordinator_epoch: int) -> None:
 
 
 def test_a_data_directory_is_loaded_for_several_leaders(tmp_path: Path, server: Server, database: str) -> None:
-    """Each has its share, and all tell the leader epochs that Kafka's brokers had. A copy is the whole log."""
+    """Each has its share, with a leader epoch above those that Kafka's brokers had, which all tell. A copy is the whole
+    log.
+    """
     with running(tmp_path, SETTINGS) as node:
         asyncio.run(put_offsets(node))
         asyncio.run(put_marker(node, 41))
@@ -127,9 +132,9 @@ def test_a_data_directory_is_loaded_for_several_leaders(tmp_path: Path, server: 
             assert time.monotonic() < deadline_s, "they do not hear of each other"
             await asyncio.sleep(0.05)
         assert first == second
-        assert set(first) == {7 if tmp_path / f"copy/__consumer_offsets-{each}" in copies else 0 for each in range(4)}
+        assert first[0] != first[1], "of two nodes"
+        assert min(first) > 7
 
-    copies = set((tmp_path / "copy").iterdir())
     several = {**SETTINGS, "storage": database, "storage.leaders": "2"}
     with (
         running(tmp_path / "one", {**several, "node.id": "1"}) as one,

@@ -64,6 +64,8 @@ class Connection:
     def execute(self, statement: str, _parameters: object = ()) -> Any:
         if statement == APPEND and (error := self._driver.answers.pop(0)()) is not None:
             raise error
+        if statement == transfer.HIGHEST_TERM:
+            return types.SimpleNamespace(fetchone=lambda: (TERM,))
         if statement == RESOLVE:
             rows = [(KEY.topic_id, KEY.partition, TERM, self._driver.end_offset)]
             return types.SimpleNamespace(fetchall=lambda: rows)
@@ -197,6 +199,7 @@ def test_a_copy_is_made_in_a_directory_that_is_missing_or_empty(kind: str, store
     assert transfer.copy(URL, target, node_id=5) == transfer.Moved(1, len(ROW.batch))
     data = DataDirectory.open(str(target), node_id=5, catalogued=catalogue_file.catalogued)
     assert [(log.name, contents(log)) for log in data.logs.values()] == [("orders-0", [(0, b"k", b"v")])]
+    assert data.leader_epoch == TERM + 1, "clients may have read what is not in the copy"
     data.close()
 
 

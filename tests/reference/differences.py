@@ -177,6 +177,14 @@ ALLOWED = (
         "which is needed to finish an interrupted swap",
         "coordinatord/log/cleaning.py",
     ),
+    Known(
+        "when a leader epoch begins",
+        "Kafka begins two at each start and writes a checkpoint for each partition. We begin one where records may be "
+        "lost: at a start without a clean stop, in `log repair`, in a take-over on PostgreSQL, in an import. It is one "
+        "number for all partitions of a data directory, so epochs may be left out, and the checkpoint is written with "
+        "the first record of the epoch. After a clean stop the epoch continues",
+        "coordinatord/log/data_dir.py",
+    ),
 )
 """What no story tells."""
 
