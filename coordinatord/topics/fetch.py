@@ -8,7 +8,8 @@
         wake     records may have become visible: answer if there are enough
 
 As in Kafka, the first batch of a response is returned however large it is, so that a consumer always makes progress;
-unknown partitions do not end the wait for existing ones; and any error of an existing partition ends it at once.
+unknown partitions do not end the wait for existing ones; and any error of an existing partition, and a log that has
+lost records which the reader has (KIP-595's diverging epoch), ends it at once.
 Batches are returned whole: Kafka may cut the last one, which consumers must tolerate, but need not receive.
 
 With read_committed a partition ends at its last stable offset, and the response lists the aborted transactions in its
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
     from coordinatord.net.request import RequestContext
 
 READ_COMMITTED = 1
-NO_LEADER_EPOCH = -1
 
 MANY = 64
 """Partitions that a fetch reads in one go; of more each may take a slice's time."""
@@ -226,7 +226,7 @@ class _Fetch:
         committed_only = self.committed_only
         try:
             for _key, asked, partition in self.present:
-                if self.error_of(asked, partition):
+                if partition.hinders(asked, is_follower=self.is_follower) is not None:
                     return True, False
                 end_offset = partition.last_stable_offset if committed_only else partition.log.high_watermark
                 if asked.fetch_offset < end_offset:
@@ -234,25 +234,6 @@ class _Fetch:
         except UNREADABLE:  # `read` reports the error
             return True, False
         return False, has_data
-
-    def error_of(self, asked: FetchPartition, partition: Partition) -> ErrorCode | None:
-        """The error of a partition that cannot be read; None when it can."""
-        log = partition.log
-        if log.deleted:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if not partition.is_here:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if asked.current_leader_epoch not in (NO_LEADER_EPOCH, log.leader_epoch):
-            error = partition.epoch_error(asked.current_leader_epoch)
-            if error is not None:
-                return error
-        if self.is_follower:
-            # There are no followers here.
-            known = asked.current_leader_epoch >= 0
-            return ErrorCode.UNKNOWN_LEADER_EPOCH if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if not log.log_start_offset <= asked.fetch_offset <= log.end_offset:
-            return ErrorCode.OFFSET_OUT_OF_RANGE
-        return None
 
     # Waiting
 
@@ -346,22 +327,27 @@ class _Fetch:
         for key, asked, partition in self.present:
             if is_long:
                 yield None
-            error = self.error_of(asked, partition)
-            if error is not None:
-                read[key] = self._refusal(asked.partition, error, partition)
-                continue
+            hindrance = partition.hinders(asked, is_follower=self.is_follower)
+            diverging = _NO_DIVERGENCE
+            if hindrance is not None:
+                if isinstance(hindrance, ErrorCode):
+                    read[key] = self._refusal(asked.partition, hindrance, partition)
+                    continue
+                diverging = EpochEndOffset(*hindrance)
+                self._has_news = True
             log = partition.log
             data: bytes | memoryview = b""
             try:
                 stable_offset = partition.last_stable_offset
                 end_offset = stable_offset if self.committed_only else log.high_watermark
-                if asked.fetch_offset < end_offset:
+                if asked.fetch_offset < end_offset and hindrance is None:
                     limit = max(0, min(asked.partition_max_bytes, left))
                     if limit or at_least_one:
                         data = log.read(asked.fetch_offset, limit, at_least_one=at_least_one)
                         if end_offset < log.high_watermark:
                             data = _below(data, end_offset)
-                aborted = self._aborted(asked, partition, data) if self.committed_only else None
+                wants_aborted = self.committed_only and hindrance is None
+                aborted = self._aborted(asked, partition, data) if wants_aborted else None
             except UNREADABLE as failure:
                 # The caller that woke us, such as the log's writer, must continue: only this partition is unreadable.
                 read[key] = self._refusal(asked.partition, partition.cannot_read(failure), partition)
@@ -378,7 +364,7 @@ class _Fetch:
                 log.high_watermark,
                 stable_offset,
                 log.log_start_offset,
-                _NO_DIVERGENCE,
+                diverging,
                 _NO_LEADER,
                 _NO_SNAPSHOT,
                 aborted,

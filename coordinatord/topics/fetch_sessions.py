@@ -70,6 +70,7 @@ class Fetched:
             or self.high_watermark != response.high_watermark
             or self.log_start_offset != response.log_start_offset
             or response.error_code
+            or response.diverging_epoch.epoch >= 0
         )
 
     def told(self, response: PartitionData) -> None:

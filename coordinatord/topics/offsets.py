@@ -10,7 +10,6 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from coordinatord.log import epochs
 from coordinatord.log.times import Lookup, TimeLookups, TimestampOffset
 from coordinatord.net.slices import Slices, Steps, run_through
 from coordinatord.net.split import FEW
@@ -69,13 +68,12 @@ ATTEMPTS = 3
 class _ToRead:
     """A lookup by time of one partition. `end`: the offset that the client may read up to."""
 
-    __slots__ = ("end", "epoch", "failure", "partition", "response", "timestamp")
+    __slots__ = ("end", "failure", "partition", "response", "timestamp")
 
-    def __init__(self, index: int, partition: Partition, timestamp: int, end: int, epoch: int) -> None:
+    def __init__(self, index: int, partition: Partition, timestamp: int, end: int) -> None:
         self.partition = partition
         self.timestamp = timestamp
         self.end = end
-        self.epoch = epoch
         self.response = _nothing(index, ErrorCode.NONE)
         self.failure: Exception | None = None
 
@@ -84,7 +82,7 @@ class _ToRead:
         self.failure = None
         if record is not None and record.offset < self.end:
             response = self.response
-            response.timestamp, response.offset, response.leader_epoch = record.timestamp, record.offset, self.epoch
+            response.timestamp, response.offset, response.leader_epoch = record
 
 
 class Offsets:
@@ -157,9 +155,10 @@ class Offsets:
             # There is no tiered storage.
             return _nothing(index, ErrorCode.NONE)
         log = partition.log
-        epoch = log.leader_epoch if version >= 4 else -1
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
-            return ListOffsetsPartitionResponse(index, 0, -1, log.log_start_offset, epoch)
+            epoch, first_offset = log.leader_epochs[0]
+            known = epoch if first_offset <= log.log_start_offset else -1
+            return ListOffsetsPartitionResponse(index, 0, -1, log.log_start_offset, known)
         end = log.end_offset
         if request.replica_id == CONSUMER:
             try:
@@ -167,8 +166,8 @@ class Offsets:
             except UNREADABLE as failure:
                 return _nothing(index, partition.cannot_read(failure))
         if timestamp == LATEST:
-            return ListOffsetsPartitionResponse(index, 0, -1, end, epoch)
-        return _ToRead(index, partition, timestamp, end, epoch)
+            return ListOffsetsPartitionResponse(index, 0, -1, end, log.leader_epoch)
+        return _ToRead(index, partition, timestamp, end)
 
     def _read(self, to_read: list[_ToRead]) -> Steps:
         """Fill in the answers for which the log must be read. If its files have changed meanwhile, begin again."""
@@ -194,7 +193,7 @@ class Offsets:
     def offset_for_leader_epoch(
         self, _context: RequestContext, request: OffsetForLeaderEpochRequest
     ) -> OffsetForLeaderEpochResponse:
-        """Consumers send it after a leader change, before they continue. Our logs have one epoch, Kafka's more."""
+        """The end of an epoch: consumers ask for it after a change of the leader, before they continue (KIP-320)."""
         return OffsetForLeaderEpochResponse(
             0,
             [
@@ -214,8 +213,7 @@ class Offsets:
         error = partition.epoch_error(asked.current_leader_epoch)
         if error is not None:
             return EpochEndOffset(error, asked.partition)
-        log = partition.log
-        found = epochs.end_of(log.leader_epochs, asked.leader_epoch, log.end_offset)
+        found = partition.end_of(asked.leader_epoch)
         return EpochEndOffset(ErrorCode.NONE, asked.partition, *(found or ()))
 
 

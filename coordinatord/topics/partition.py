@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Final
 
+from coordinatord.log import epochs
 from coordinatord.log.disk import Disk
 from coordinatord.log.errors import LogError
 from coordinatord.log.partition_log import PartitionLog
@@ -20,12 +21,15 @@ from coordinatord.topics import snapshots
 from coordinatord.topics.aborted import AbortedTransactions
 from coordinatord.topics.configs import Configs
 from coordinatord.topics.producers import Aborted, Producers
+from kafka_wire.api.fetch import FetchPartition
 from kafka_wire.errors import DecodeError, ErrorCode
 from kafka_wire.records.batch import BatchHeader, read_header
 from kafka_wire.records.control import ControlType, read_end_marker
 from kafka_wire.records.key_values import key_values
 
 log = get_logger("coordinatord.topics")
+
+NO_LEADER_EPOCH: Final = -1
 
 UNREADABLE: Final = (OSError, LogError, DecodeError)
 """The exceptions of reading a log whose disk or files are damaged."""
@@ -117,6 +121,42 @@ class Partition:
         if current_leader_epoch < 0 or current_leader_epoch == known:
             return None
         return ErrorCode.FENCED_LEADER_EPOCH if current_leader_epoch < known else ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    def end_of(self, leader_epoch: int) -> tuple[int, int] | None:
+        """(the last epoch up to `leader_epoch`, its end offset); None for one that is not known."""
+        return epochs.end_of(self.log.leader_epochs, leader_epoch, self.log.end_offset)
+
+    def divergence(self, offset: int, last_epoch: int) -> tuple[int, int] | ErrorCode | None:
+        """(epoch, end offset) up to which the log is that of a reader at `offset` whose last record had the epoch
+        `last_epoch`; None if all of it is. The errors and their order are those of Kafka's Partition.readRecords.
+        """
+        found = self.end_of(last_epoch)
+        if found is None or offset < self.log.log_start_offset:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        return found if found[0] < last_epoch or found[1] < offset else None
+
+    def hinders(self, asked: FetchPartition, *, is_follower: bool) -> ErrorCode | tuple[int, int] | None:
+        """Why a fetch gets no records: an error, or (epoch, end offset) up to which the log is the reader's."""
+        log = self.log
+        if log.deleted:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if not self.is_here:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if asked.current_leader_epoch not in (NO_LEADER_EPOCH, log.leader_epoch):
+            error = self.epoch_error(asked.current_leader_epoch)
+            if error is not None:
+                return error
+        if is_follower:
+            # There are no followers here.
+            known = asked.current_leader_epoch >= 0
+            return ErrorCode.UNKNOWN_LEADER_EPOCH if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if asked.last_fetched_epoch >= 0:
+            diverging = self.divergence(asked.fetch_offset, asked.last_fetched_epoch)
+            if diverging is not None:
+                return diverging
+        if not log.log_start_offset <= asked.fetch_offset <= log.end_offset:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        return None
 
     def cannot_read(self, error: Exception) -> ErrorCode:
         """The error code for a log that could not be read: the client retries later and continues with its other
