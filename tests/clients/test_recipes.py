@@ -1,4 +1,4 @@
-"""The recipes of docs/testing.md: tests as users write them, for four client libraries. They need no conftest."""
+"""Tests as users write them, for four client libraries: more than docs/testing.md shows. They need no conftest."""
 
 # ruff: noqa: E402  # who has not all four libraries runs none of these
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import CommitFailedError, RetriableError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from coordinatord.testing import Kafka, KafkaError
+from coordinatord.testing import Kafka
 
 pytestmark = [pytest.mark.clients, pytest.mark.kafka(topics={"orders": 4})]
 
@@ -236,8 +236,9 @@ def test_offsets_expire(kafka: Kafka) -> None:
     assert kafka.committed("billing")["orders", 0] == 1
     kafka.advance(days=8)
     assert kafka.committed("billing") == {}
+    kafka.put("orders", ["tea"], partition=0)  # the coffee is past retention.ms, too
     with Worker(kafka, "a") as worker:
-        until(lambda: worker.values == [b"coffee"])
+        until(lambda: worker.values == [b"tea"])
 
 
 def test_the_broker_crashes(kafka: Kafka) -> None:
@@ -386,11 +387,12 @@ async def test_a_slow_broker(kafka: Kafka) -> None:
 
 
 async def test_a_coordinator_moves_in_a_coroutine(kafka: Kafka) -> None:
+    """A commit finds the coordinator again, and the consumer stops, which commits."""
     kafka.put("orders", ["coffee"], partition=0)
-    async with reading(kafka, "a", enable_auto_commit=False) as consumer:
+    async with reading(kafka, "a") as consumer:
         await consumer.getone()
         kafka.group("billing").move()
-        await consumer.commit()
+        await consumer.commit()  # without it, aiokafka 0.14 hangs in its stop
     assert kafka.committed("billing")["orders", 0] == 1
 
 
@@ -527,7 +529,7 @@ async def test_a_service_answers_what_comes(kafka: Kafka) -> None:
     kafka.put("orders", ["coffee"])
     async with broker:
         await broker.start()
-        await until_records(kafka, "bills", 1)
+        await kafka.until_records("bills", 1)
     assert kafka.records("bills") == [b"coffee, please pay"]
 
 
@@ -544,7 +546,7 @@ async def test_a_service_has_a_poison_message(kafka: Kafka) -> None:
     kafka.put("orders", ["1", "two", "3"], partition=0)
     async with broker:
         await broker.start()
-        await until_records(kafka, "orders-failed", 1)
+        await kafka.until_records("orders-failed", 1)
     assert kafka.records("orders-failed") == [b"two"]
 
 
@@ -571,17 +573,6 @@ async def test_a_service_publishes_although_an_acknowledgement_is_lost(kafka: Ka
         async with kafka.disconnect("Produce", after=True, times=1):
             await broker.publish("coffee", "orders", partition=0)
     assert set(kafka.records("orders")) == {b"coffee"}
-
-
-async def until_records(kafka: Kafka, topic: str, count: int) -> None:
-    """Wait until somebody has written so many."""
-
-    def there(_: object) -> bool:
-        with contextlib.suppress(KafkaError):  # nobody has made the topic yet
-            return len(kafka.records(topic)) >= count
-        return False
-
-    await kafka.group("billing").until(there, what=f"{count} records in {topic}")
 
 
 def until(holds: Callable[[], object], timeout: float = 60.0) -> None:
