@@ -189,8 +189,13 @@ class Group:
         return removed
 
     def move(self) -> None:
-        """The coordinator moves: requests get NOT_COORDINATOR until a client has looked for it anew. Groups of the same
+        """Move the coordinator: requests get NOT_COORDINATOR until a client has looked for it anew. Groups of the same
         partition of __consumer_offsets move with it, as in Kafka.
+
+        A consumer of aiokafka 0.14 that commits automatically and stops before it has found the coordinator again hangs
+        in `stop()`: once it closes, it looks for no coordinator, and repeats its last commit for ever
+        (GroupCoordinator.ensure_coordinator_known, commit_offsets). `await consumer.commit()` before the stop finds the
+        coordinator; with `enable_auto_commit=False` there is no last commit.
         """
         self._link.call("move", group=self.group_id)
 
