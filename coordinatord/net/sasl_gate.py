@@ -93,15 +93,20 @@ class SaslGate:
         api_key = int.from_bytes(buf[start : min(start + 2, end)], "big", signed=True)
         objection = exchange.objection(api_key)
         if objection is not None:
-            connection.refuse(
-                "unauthenticated",
-                objection,
-                advice=f"set security.protocol={self.protocol} and sasl.mechanism in the client",
-            )
+            connection.refuse("unauthenticated", objection, advice=self._advice(exchange))
             return 1
         if exchange.state is State.COMPLETE:
             session.begin_again()
         return self._router.serve(connection, frames, first, first + 1)
+
+    def _advice(self, exchange: Exchange) -> str:
+        """What the user of a client whose request is refused can do. One that has authenticated has SASL settings."""
+        if exchange.principal is None:
+            return f"set security.protocol={self.protocol} and sasl.mechanism in the client"
+        return (
+            "use a client that reauthenticates (KIP-368); a session ends after connections.max.reauth.ms, or with its "
+            "token, whichever is first"
+        )
 
     def slice(self, context: Any, slices: Slices) -> None:
         """As the router's."""

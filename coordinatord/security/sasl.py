@@ -130,7 +130,7 @@ class Exchange:
         if api_key in AWAITED[self.state]:
             return None
         if self.state is State.COMPLETE:
-            return "the session has expired, and the client has not authenticated again"
+            return "the client did not reauthenticate before its session ended"
         name = ApiKey(api_key).title if api_key in ApiKey._value2member_map_ else str(api_key)
         during = "SASL authentication" if self.state is State.TOKENS else "SASL handshake"
         return f"unexpected request of type {name} during {during}"

@@ -11,6 +11,7 @@ import pytest
 
 from coordinatord.net.api_versions import ApiVersions
 from coordinatord.net.sasl_gate import SaslApis, SaslGate
+from coordinatord.observe.logger import captured
 from coordinatord.security.plain import Plain
 from coordinatord.security.principal import ANONYMOUS, Principal
 from coordinatord.security.sasl import Mechanism
@@ -240,9 +241,16 @@ def test_a_session_that_ends_must_be_renewed_before_anything_else() -> None:
     wire.send(HEARTBEAT, 4)
     assert listener.scene.seen == ["heartbeat"] * 2
     listener.alarms.advance(5_000)
-    wire.send(HEARTBEAT, 4)
+    with captured() as lines:
+        wire.send(HEARTBEAT, 4)
     assert wire.connection.closed
     assert listener.scene.seen == ["heartbeat"] * 2
+    [line] = lines
+    assert line["reason"] == "the client did not reauthenticate before its session ended"
+    assert line["advice"] == (
+        "use a client that reauthenticates (KIP-368); a session ends after connections.max.reauth.ms, or with its "
+        "token, whichever is first"
+    ), "not the settings of SASL, which the client has"
 
 
 def test_a_session_is_renewed_in_time_on_the_same_connection() -> None:
