@@ -81,6 +81,8 @@ class LazyGroup(click.Group):
         """Run the command. What no command has expected of the file system is one sentence, with the path."""
         try:
             return super().invoke(context)
+        except click.NoSuchOption as error:
+            raise _with_dashes(error, context) from None
         except OSError as error:
             if error.filename is None:
                 raise
@@ -93,6 +95,19 @@ class LazyGroup(click.Group):
         """Without importing the commands for their first lines."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_module, _attribute, line) in self._known.items()])
+
+
+def _with_dashes(error: click.NoSuchOption, context: click.Context) -> click.NoSuchOption:
+    """The error of a subcommand that takes names, with how a name that begins with a dash is written."""
+    command = error.ctx
+    if command is None or command.parent is not context or error.possibilities:
+        return error
+    names = [each.make_metavar(command) for each in command.command.params if isinstance(each, click.Argument)]
+    if not names:
+        return error
+    line = " ".join([command.command_path, "[OPTIONS]", "--", *names])
+    advice = f"A name that begins with a dash comes after --, and options before it: {line}"
+    return click.NoSuchOption(error.option_name, f"{error.message} {advice}", ctx=command)
 
 
 def _show_version(context: click.Context, _option: click.Parameter, wanted: bool) -> None:

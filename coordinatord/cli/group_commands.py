@@ -236,8 +236,9 @@ def watch(groups: tuple[str, ...], bootstrap: str, command_config: Path | None, 
                 names = [each.group_id for each in list_groups(cluster)] if any(map(is_pattern, groups)) else []
                 wanted = chosen(groups, lambda names=names: names, "group")  # type: ignore[misc]
                 now = ask(cluster, wanted)
+                missing = absent(cluster, [name for name in wanted if name not in now and name not in before])
                 for name in dict.fromkeys([*before, *wanted]):
-                    for line in changes(name, before.get(name), now.get(name), is_first=name not in before):
+                    for line in changes(name, before.get(name), now.get(name), missing.get(name)):
                         echo(f"{utc(now_ms())}  {line}")
                 before = {name: now.get(name) for name in dict.fromkeys([*before, *wanted])}
                 time.sleep(interval)
@@ -245,11 +246,15 @@ def watch(groups: tuple[str, ...], bootstrap: str, command_config: Path | None, 
             echo("stopped", err=True)
 
 
-def changes(name: str, before: Group | None, now: Group | None, *, is_first: bool) -> Iterator[str]:
-    """What has changed from one look to the next."""
+def changes(name: str, before: Group | None, now: Group | None, missing: str | None = None) -> Iterator[str]:
+    """Lines for what has changed from one look to the next. `missing` is the sentence for a group that the first look
+    has not found.
+    """
     if now is None:
-        if is_first or before is not None:
-            yield f"{name}: there is no such group" if is_first else f"{name}: the group is gone"
+        if missing is not None:
+            yield missing
+        elif before is not None:
+            yield f"{name}: the group is gone"
         return
     if before is None:
         yield headline(now)

@@ -188,6 +188,52 @@ def test_share_and_streams_groups_are_named_with_kafkas_tool(here: Here, monkeyp
             assert f"Kafka's {tool} shows it" in told
     told = here("groups", "describe")
     assert all(tool in told for tool in tools.values()), "not left out in silence where all are asked for"
+    monkeypatch.setattr(group_commands, "time", Once())
+    told = here("groups", "watch", "sharers", "streamers", "nobody")
+    assert all(tool in told for tool in tools.values())
+    assert "there is no group nobody." in told
+
+
+class Once:
+    """The module time for a command that looks again and again: Ctrl-C comes after the first look."""
+
+    def sleep(self, _seconds: float) -> None:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("groups", "describe", "-dash"),
+        ("groups", "members", "-dash"),
+        ("groups", "watch", "-dash"),
+        ("groups", "why", "-dash"),
+        ("groups", "evict", "g", "-dash"),
+        ("groups", "delete", "-dash"),
+        ("groups", "delete-offsets", "-dash", "--topic", "t"),
+        ("groups", "reset-offsets", "-dash", "--all-topics", "--to-latest"),
+        ("groups", "export", "-dash"),
+        ("topics", "describe", "-dash"),
+        ("topics", "create", "-dash"),
+        ("topics", "delete", "-dash"),
+        ("lag", "-dash"),
+        ("settings", "-dash"),
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_a_name_that_begins_with_a_dash_comes_after_two(arguments: tuple[str, ...]) -> None:
+    told = CliRunner().invoke(cli, arguments)
+    assert told.exit_code == 2
+    assert "No such option" in told.output
+    assert "A name that begins with a dash comes after --, and options before it" in " ".join(told.output.split())
+
+
+def test_a_group_whose_name_begins_with_a_dash(here: Here) -> None:
+    here.commit("-dash")
+    told = CliRunner().invoke(cli, ["groups", "describe", "--bootstrap", here.bootstrap, "--", "-dash"])
+    assert "Group -dash is Empty" in told.output
+    told = CliRunner().invoke(cli, ["groups", "delete", "--execute", "--bootstrap", here.bootstrap, "--", "-dash"])
+    assert told.exit_code == 0
 
 
 def test_a_plan_names_its_moment(here: Here) -> None:
@@ -343,7 +389,7 @@ def test_watch_tells_changes() -> None:
         return Group("shop", "classic", state, "range", 0, members=list(members))
 
     def told(before: Group | None, now: Group | None) -> list[str]:
-        return list(group_commands.changes("shop", before, now, is_first=False))
+        return list(group_commands.changes("shop", before, now))
 
     assert told(group("Stable", one), group("Stable", one)) == []
     assert told(group("Stable", one), group("Stable", moved, two)) == [
@@ -356,7 +402,7 @@ def test_watch_tells_changes() -> None:
         "shop: bill-1 on 10.0.0.2 has gone",
     ]
     assert told(group("Empty"), None) == ["shop: the group is gone"]
-    assert list(group_commands.changes("shop", None, None, is_first=True)) == ["shop: there is no such group"]
+    assert list(group_commands.changes("shop", None, None, "there is no group shop.")) == ["there is no group shop."]
 
 
 def test_ranges() -> None:

@@ -50,8 +50,8 @@ BOTH = group_of(ONE, TWO)
     ],
 )
 def test_changes_between_two_looks(before: Group | None, now: Group | None, lines: list[str]) -> None:
-    assert list(changes("g", before, now, is_first=False)) == lines
+    assert list(changes("g", before, now)) == lines
 
 
 def test_a_group_that_was_never_there() -> None:
-    assert list(changes("g", None, None, is_first=True)) == ["g: there is no such group"]
+    assert list(changes("g", None, None, "there is no group g.")) == ["there is no group g."]
