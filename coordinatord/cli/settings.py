@@ -89,8 +89,22 @@ def _toml(rows: list[Setting], loaded: Loaded) -> Iterator[str]:
         value = _value(row, loaded)
         shown = value if isinstance(value, (bool, int, float)) else written(value)
         comment = "# " if value == row.default else ""
-        # A JSON string is a TOML basic string as long as it holds no surrogates.
-        yield f'{comment}"{row.name}" = {json.dumps(shown, ensure_ascii=False)}'
+        if isinstance(shown, str) and not _is_unicode(shown):
+            fail(f"{row.name} has bytes that are not UTF-8, which TOML cannot hold: {shown!a}.")
+        yield f'{comment}"{row.name}" = {_toml_value(shown)}'
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= each <= "\udfff" for each in text)
+
+
+def _toml_value(value: object) -> str:
+    """A value of TOML in printable characters. JSON escapes all but these as TOML does, except for two kinds: DEL, and
+    code points above U+FFFF, which JSON writes as two surrogates and TOML forbids.
+    """
+    return "".join(
+        each if each.isprintable() else f"\\U{ord(each):08X}" for each in json.dumps(value, ensure_ascii=False)
+    )
 
 
 def _as_json(row: Setting, loaded: Loaded) -> dict[str, Any]:

@@ -34,13 +34,27 @@ def properties(login: Login) -> str:
         lines += [
             f"sasl.mechanism={login.mechanism}",
             f"sasl.jaas.config=org.apache.kafka.common.security.{module}LoginModule required "
-            f'username="{login.user}" password="{login.password}";',
+            + _property(f"username={_quoted(login.user)} password={_quoted(login.password)};"),
         ]
     if login.is_tls:
-        lines += ["ssl.truststore.type=PEM", f"ssl.truststore.location={login.ca}"]
+        lines += ["ssl.truststore.type=PEM", f"ssl.truststore.location={_property(login.ca)}"]
     if login.key is not None:
-        lines += ["ssl.keystore.type=PEM", f"ssl.keystore.location={login.key}"]
+        lines += ["ssl.keystore.type=PEM", f"ssl.keystore.location={_property(login.key)}"]
     return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """A text in quotes, as the JAAS setting has it (java.io.StreamTokenizer)."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _property(value: str) -> str:
+    """A value, but for its beginning, as java.util.Properties.load reads it: what is not printable ASCII is written in
+    UTF-16 code units, as \\uXXXX.
+    """
+    units = value.replace("\\", "\\\\").encode("utf-16-be", "surrogatepass")
+    found = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
+    return "".join(chr(unit) if 0x20 <= unit < 0x7F else f"\\u{unit:04x}" for unit in found)
 
 
 def snippets(login: Login) -> str:

@@ -274,6 +274,34 @@ def test_settings_as_toml_can_be_read_back(run: Run, tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "a\x7fb",
+        "a\x00\x1b[2J\tb\\",
+        "\x80\x9b31m",
+        "\u202eright to left",
+        "\u2028\u2029\ufeff",
+        "\U000e0001\U0001f600",
+        '"',
+    ],
+    ids=ascii,
+)
+def test_unprintable_values_are_escaped_in_toml_as_toml_has_it(run: Run, tmp_path: Path, value: str) -> None:
+    text = run("settings", "--format", "toml", "--changed", "--set", f"log.dirs={value}").output
+    assert text.replace("\n", "").isprintable()
+    assert tomllib.loads(text) == {"log.dirs": value}
+    file = tmp_path / "again.toml"
+    file.write_text(text, "utf-8")
+    assert load(file=file).settings.log_dirs == value
+
+
+def test_a_value_that_is_no_text_is_not_written_as_toml(run: Run) -> None:
+    result = run("settings", "--format", "toml", "--set", "log.dirs=/\udcff")
+    assert result.exit_code == 1
+    assert "log.dirs has bytes that are not UTF-8, which TOML cannot hold" in result.output
+
+
 def test_settings_tell_what_is_wrong(run: Run) -> None:
     result = run("settings", "sise")
     assert (result.exit_code, result.output) == (2, "coordinatord: No setting's name contains sise.\n")

@@ -7,6 +7,7 @@ import ssl
 import stat
 from pathlib import Path
 
+import javaproperties
 import pytest
 from cryptography import x509
 
@@ -14,6 +15,7 @@ from coordinatord.config import Settings
 from coordinatord.config.load import assignment, load
 from coordinatord.security import SecurityError
 from coordinatord.security.client_snippets import Login, properties, snippets
+from coordinatord.security.jaas import options_of
 from coordinatord.security.material import made_for, told
 from tests.daemon import HOST, Daemon, free_port
 
@@ -76,6 +78,17 @@ def test_snippets_say_what_a_client_needs_and_nothing_else(protocol: str, mechan
     for family in ("KafkaConsumer(", "AIOKafkaConsumer(", "Consumer({", "kgo.NewClient("):
         assert family in page
     assert page.count("```") == 10
+
+
+@pytest.mark.parametrize("password", ["p=;w", 'a"b\\c', "pªss", "\U0001f600", "a\tb", "\\u0041", "$x %y #z"], ids=ascii)
+def test_client_properties_have_javas_escapes(password: str) -> None:
+    """As java.util.Properties and then the JAAS parser read them."""
+    text = properties(Login("h:1", "SASL_SSL", "PLAIN", "älice", password, "/tmp/ü/ca.pem", None))
+    assert text.replace("\n", "").isascii()
+    assert text.replace("\n", "").isprintable()
+    read = javaproperties.loads(text)
+    assert read["ssl.truststore.location"] == "/tmp/ü/ca.pem"
+    assert options_of(read["sasl.jaas.config"]) == {"username": "älice", "password": password}
 
 
 def test_one_line_starts_a_daemon_with_tls_and_a_user(tmp_path: Path) -> None:
