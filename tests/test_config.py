@@ -186,6 +186,22 @@ def test_toml_names_may_be_dotted_or_tables(tmp_path: Path, text: str) -> None:
     assert settings.log_cleanup_policy == ("compact", "delete")
 
 
+def test_a_properties_file_is_latin_1_with_escapes(tmp_path: Path) -> None:
+    """What Kafka 4.3 (Utils.loadProps) makes of these bytes: UTF-8 is read byte by byte."""
+    file = tmp_path / "server.properties"
+    file.write_bytes(
+        b"broker.rack=r\xc3\xbcck\\tx\nlog.dirs=/\xfc\\u00fc\\ud83d\\ude00\n! \xff\n"
+        b"num.partitions : 1\\\r\n  2\rnode.id\\=\\\n=3"
+    )
+    read = {each.name: each.value for each in read_file(file)}
+    assert read == {
+        "broker.rack": "r\xc3\xbcck\tx",
+        "log.dirs": "/\xfc\xfc\U0001f600",
+        "num.partitions": "12",
+        "node.id=": "3",
+    }
+
+
 def test_a_brokers_own_file_can_be_used(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(

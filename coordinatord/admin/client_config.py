@@ -57,10 +57,12 @@ class ClientConfigError(Exception):
 
 
 def read_client_config(file: Path) -> tuple[dict[str, str], list[str]]:
-    """kafka-python's settings as text, and the names in the file that mean nothing here. ClientConfigError."""
+    """kafka-python's settings as text, and the names in the file that mean nothing here. The file is Latin-1, as for
+    Kafka's tools (Utils.loadProps). Raises ClientConfigError.
+    """
     try:
-        given = javaproperties.loads(file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, ValueError) as error:
+        given = javaproperties.loads(file.read_text("latin-1"))
+    except (OSError, ValueError) as error:
         raise ClientConfigError(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     return settings_of(given, f"--command-config {file}")
 

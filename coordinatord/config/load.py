@@ -145,29 +145,31 @@ def from_environment(environment: Mapping[str, str]) -> list[Entry]:
 
 
 def read_file(path: Path) -> list[Entry]:
-    """A TOML file, its names dotted or as nested tables, or a server.properties. The file's suffix says which it is."""
+    """Read a TOML file, its names dotted or as nested tables, or a server.properties. The file's suffix says which.
+
+    A properties file is Latin-1 with escapes (``\\uXXXX``), as for Kafka (``Utils.loadProps``: ``Properties.load`` of a
+    stream of bytes), and TOML is UTF-8. Raises ConfigError.
+    """
     try:
         content = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"The configuration file {path} cannot be read: {error.strerror}.") from error
-    try:
-        text = content.decode()
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"The configuration file {path} is not UTF-8 text.") from error
     if path.suffix == ".toml":
-        return _from_toml(text, path)
+        return _from_toml(content, path)
     if path.suffix in (".properties", ".conf", ".cfg"):
-        return _from_properties(text, path)
+        return _from_properties(content, path)
     raise ConfigError(
         f"The configuration file {path} must end in .toml (TOML) or .properties (as Kafka's server.properties)."
     )
 
 
-def _from_toml(text: str, path: Path) -> list[Entry]:
+def _from_toml(content: bytes, path: Path) -> list[Entry]:
     import tomllib  # only who has a TOML file pays for its parser
 
     try:
-        document = tomllib.loads(text)
+        document = tomllib.loads(content.decode())
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"The configuration file {path} is not UTF-8 text.") from error
     except tomllib.TOMLDecodeError as error:
         # log.flush and log.flush.interval.ms cannot both be keys of tables; in quotes they are two plain keys.
         advice = ' Put dotted names in quotes, as in "log.flush".' if "overwrite" in str(error).lower() else ""
@@ -183,11 +185,11 @@ def _flattened(table: dict[str, Any], prefix: str) -> Iterable[tuple[str, object
             yield f"{prefix}{key}", value
 
 
-def _from_properties(text: str, path: Path) -> list[Entry]:
+def _from_properties(content: bytes, path: Path) -> list[Entry]:
     import javaproperties  # only who has a properties file pays for its parser
 
     try:
-        pairs: dict[str, str] = javaproperties.loads(text)
+        pairs: dict[str, str] = javaproperties.loads(content.decode("latin-1"))
     except javaproperties.InvalidUEscapeError as error:
         raise ConfigError(f"{path} is not a valid properties file: {error}.") from error
     return [Entry(name, value, str(path)) for name, value in pairs.items()]
