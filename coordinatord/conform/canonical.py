@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kafka_wire.api.delete_records import DeleteRecordsRequest
 from kafka_wire.api.describe_groups import DescribeGroupsRequest
 from kafka_wire.api.list_offsets import ListOffsetsRequest
 from kafka_wire.api.offset_fetch import OffsetFetchRequest
@@ -201,8 +202,8 @@ NO_GROUPS = ""
 
 def put_in_order(request: Any, response: Any) -> None:
     """Sort what a broker may give in any order: an OffsetFetch of all topics, since the request did not name them;
-    described groups, which Kafka gathers by their partitions of the log; the topics of ListOffsets and of Produce,
-    which Kafka gathers in a map by name or by topic id.
+    described groups, which Kafka gathers by their partitions of the log; the topics of ListOffsets, Produce and
+    DeleteRecords, which Kafka gathers in a map by name or by topic id.
     """
     if isinstance(request, DescribeGroupsRequest):
         asked_at: dict[str, list[int]] = {}
@@ -217,6 +218,11 @@ def put_in_order(request: Any, response: Any) -> None:
         response.responses.sort(key=lambda topic: topics.index((topic.name, topic.topic_id)))
         for produced in response.responses:
             produced.partition_responses.sort(key=lambda partition: partition.index)
+    if isinstance(request, DeleteRecordsRequest):
+        names = [topic.name for topic in request.topics]
+        response.topics.sort(key=lambda topic: names.index(topic.name))
+        for deleted in response.topics:
+            deleted.partitions.sort(key=lambda partition: partition.partition_index)
     if not isinstance(request, OffsetFetchRequest):
         return
     pairs: list[tuple[Any, Any]] = [(request, response), *zip(request.groups, response.groups, strict=False)]

@@ -38,8 +38,9 @@ PART_S: Final = 0.001
 
 class Split(NamedTuple):
     """The elements of a request, and those of its response; both in all versions from `first_version` on.
-    `once`: an element that is repeated is answered once. `inner_asked` and `inner_answered`: lists in these elements,
-    where one element's answer may be large.
+    `once`: an element that is repeated is answered once. `distinct`: the field of an element by which the handler puts
+    elements together; if two have the same, the request is not split. `inner_asked` and `inner_answered`: lists in
+    these elements, where one element's answer may be large.
     """
 
     asked: str
@@ -48,6 +49,7 @@ class Split(NamedTuple):
     once: bool = False
     inner_asked: str = ""
     inner_answered: str = ""
+    distinct: str = ""
 
 
 SPLITS: Final[dict[int, Split]] = {
@@ -55,7 +57,7 @@ SPLITS: Final[dict[int, Split]] = {
     ApiKey.FIND_COORDINATOR: Split("coordinator_keys", "coordinators", 4),
     ApiKey.DESCRIBE_GROUPS: Split("groups", "groups"),
     ApiKey.DELETE_GROUPS: Split("groups_names", "results", once=True),
-    ApiKey.DELETE_RECORDS: Split("topics", "topics"),
+    ApiKey.DELETE_RECORDS: Split("topics", "topics", distinct="name"),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Split("topics", "topics"),
     ApiKey.DESCRIBE_CONFIGS: Split("resources", "results"),
     ApiKey.DESCRIBE_PRODUCERS: Split("topics", "topics", inner_asked="partition_indexes", inner_answered="partitions"),
@@ -97,6 +99,8 @@ def split_of(codec: Codec, request: Any) -> Split | None:
         return None
     asked = getattr(request, split.asked)
     if asked is None:
+        return None
+    if split.distinct and len({getattr(each, split.distinct) for each in asked}) < len(asked):
         return None
     return split if len(asked) > FEW or (split.inner_asked and any(_has_many(split, each) for each in asked)) else None
 

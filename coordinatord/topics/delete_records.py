@@ -37,24 +37,29 @@ class DeletingRecords:
         return {ApiKey.DELETE_RECORDS: self.delete_records}
 
     def delete_records(self, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse | None:
-        """The response waits until the deletion is durable: records reported as deleted must not come back."""
+        """The response waits until the deletion is durable: records reported as deleted must not come back. Of a
+        partition that occurs more than once the last offset counts (KafkaApis.handleDeleteRecordsRequest).
+        """
         epoch = 0
         topics = []
+        last: dict[str, dict[int, int]] = {}
         for topic in request.topics:
+            last.setdefault(topic.name, {}).update((each.partition_index, each.offset) for each in topic.partitions)
+        for name, offsets in last.items():
             results = []
-            for asked in topic.partitions:
-                partition = self.catalogue.partition(topic.name, asked.partition_index)
+            for index, offset in offsets.items():
+                partition = self.catalogue.partition(name, index)
                 error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 low_watermark = -1
                 if partition is not None:
-                    error, low_watermark, written = self._delete_before(topic.name, partition, asked.offset)
+                    error, low_watermark, written = self._delete_before(name, partition, offset)
                     epoch = max(epoch, written)
-                results.append(DeleteRecordsPartitionResult(asked.partition_index, low_watermark, error))
-            topics.append(DeleteRecordsTopicResult(topic.name, results))
+                results.append(DeleteRecordsPartitionResult(index, low_watermark, error))
+            topics.append(DeleteRecordsTopicResult(name, results))
         response = DeleteRecordsResponse(0, topics)
         if epoch <= self.writer.flushed_epoch:
             return response
-        context.answer_at(epoch, response, lambda: _storage_error(request))
+        context.answer_at(epoch, response, lambda: _storage_error(response))
         return None
 
     def _delete_before(self, name: str, partition: Partition, offset: int) -> tuple[ErrorCode, int, int]:
@@ -77,17 +82,11 @@ class DeletingRecords:
             return ErrorCode.KAFKA_STORAGE_ERROR, -1, 0
 
 
-def _storage_error(request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    return DeleteRecordsResponse(
-        0,
-        [
-            DeleteRecordsTopicResult(
-                topic.name,
-                [
-                    DeleteRecordsPartitionResult(asked.partition_index, -1, ErrorCode.KAFKA_STORAGE_ERROR)
-                    for asked in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ],
-    )
+def _storage_error(response: DeleteRecordsResponse) -> DeleteRecordsResponse:
+    """The same response if the log has failed."""
+    for topic in response.topics:
+        topic.partitions = [
+            DeleteRecordsPartitionResult(each.partition_index, -1, ErrorCode.KAFKA_STORAGE_ERROR)
+            for each in topic.partitions
+        ]
+    return response

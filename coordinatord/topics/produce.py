@@ -40,6 +40,7 @@ from coordinatord.topics.produce_answers import (
 )
 from coordinatord.topics.produce_checks import Checked, ToCheck, checked_aside, checked_now
 from coordinatord.topics.producers import Refused
+from coordinatord.topics.repeated import Where, last_batches, repeats
 from kafka_wire.api.produce import (
     NodeEndpoint,
     PartitionProduceData,
@@ -290,6 +291,9 @@ class Producing:
         version = context.api_version
         highest_epoch = 0
         responses = []
+        early: dict[Where, Rejected] = {}
+        if repeats(request):
+            request, early = last_batches(request, checks)
         for produced in request.topic_data:
             topic = self._topic(produced.topic_id if version >= 13 else produced.name)
             unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= 13 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -303,6 +307,9 @@ class Producing:
                     partitions.append(refused_transactional(topic.partitions[data.index], data.index, error, version))
                     continue
                 answer, epoch = self._partition(topic, data, version, request.acks, checks.get(id(data)))
+                rejected = early.get((produced.name, produced.topic_id, data.index)) if early else None
+                if rejected is not None:
+                    answer = rejected_records(data.index, rejected, topic.partitions[data.index])
                 partitions.append(answer)
                 highest_epoch = max(highest_epoch, epoch)
             responses.append(TopicProduceResponse(produced.name, produced.topic_id, partitions))

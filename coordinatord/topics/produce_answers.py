@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coordinatord.topics.partition import Partition
+from coordinatord.topics.repeated import last_batches, repeats
 from kafka_wire.api.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -72,7 +73,8 @@ def rejected_records(index: int, rejected: Rejected, partition: Partition) -> Pa
     """The response of a partition whose records are invalid. Since v8 it names each of them (KIP-467)."""
     error, start = rejected.error, partition.log.log_start_offset
     if not rejected.faults:
-        return refused_with(index, error, log_start_offset=start if error in _FOUND_WHILE_APPENDING else -1)
+        is_told = error in _FOUND_WHILE_APPENDING and not rejected.is_early
+        return refused_with(index, error, log_start_offset=start if is_told else -1)
     where = f" in topic partition {partition.log.name}"
     faults = [
         BatchIndexAndErrorMessage(fault.record, fault.reason if fault.is_time else fault.reason + where)
@@ -89,6 +91,9 @@ def rejected_records(index: int, rejected: Rejected, partition: Partition) -> Pa
 
 
 def refuse_all(request: ProduceRequest, error: ErrorCode, message: str | None = None) -> ProduceResponse:
+    """The response with one error for each partition."""
+    if repeats(request):
+        request, _ = last_batches(request, {})
     return ProduceResponse(
         [
             TopicProduceResponse(

@@ -152,11 +152,15 @@ class TransactionApis:
         results: dict[str, AddPartitionsToTxnResult] = {}
         latest: TransactionActor | None = None
         for transaction in asked:
-            errors, actor = self._add(transaction, version)
-            latest = later(latest, actor)
+            topics, errors = transaction.topics, self._unknown(transaction, version)
+            if errors:
+                topics = _distinct(topics)  # Kafka answers from a map by partition here, else from the request's list
+            else:
+                errors, actor = self._add(transaction, version)
+                latest = later(latest, actor)
             results.setdefault(
                 transaction.transactional_id,
-                AddPartitionsToTxnResult(transaction.transactional_id, _topic_results(transaction.topics, errors)),
+                AddPartitionsToTxnResult(transaction.transactional_id, _topic_results(topics, errors)),
             )
         if version >= BUMPING_ADD_FROM:
             response = AddPartitionsToTxnResponse(results_by_transaction=list(results.values()))
@@ -165,10 +169,8 @@ class TransactionApis:
             response = AddPartitionsToTxnResponse(results_by_topic_v3_and_below=result.topic_results)
         return respond_after(latest, context, response)
 
-    def _add(
-        self, asked: AddPartitionsToTxnTransaction, version: int
-    ) -> tuple[dict[TopicPartition, ErrorCode], TransactionActor | None]:
-        """The error of each partition: one that does not exist fails all others."""
+    def _unknown(self, asked: AddPartitionsToTxnTransaction, version: int) -> dict[TopicPartition, ErrorCode]:
+        """The error of each partition if there is one that cannot be added, which fails all others; else nothing."""
         partitions = [(topic.name, partition) for topic in asked.topics for partition in topic.partitions]
         errors: dict[TopicPartition, ErrorCode] = {}
         for topic, partition in partitions:
@@ -176,8 +178,15 @@ class TransactionApis:
                 errors[topic, partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif not self.topics.exists(topic, partition):
                 errors[topic, partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if errors:
-            return {each: errors.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions}, None
+        if not errors:
+            return {}
+        return {each: errors.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED) for each in partitions}
+
+    def _add(
+        self, asked: AddPartitionsToTxnTransaction, version: int
+    ) -> tuple[dict[TopicPartition, ErrorCode], TransactionActor | None]:
+        """The error of each partition, all of which exist."""
+        partitions = [(topic.name, partition) for topic in asked.topics for partition in topic.partitions]
         actor, error = self._find(asked.transactional_id)
         if error is not None and error is not ErrorCode.INVALID_PRODUCER_ID_MAPPING:
             return dict.fromkeys(partitions, error), None
@@ -378,6 +387,14 @@ def _matching(expression: Expression, actors: Sequence[TransactionActor]) -> Ste
 
 def _as_known(error: ErrorCode) -> ErrorCode:
     return ErrorCode.INVALID_PRODUCER_EPOCH if error is ErrorCode.PRODUCER_FENCED else error
+
+
+def _distinct(topics: Sequence[AddPartitionsToTxnTopic]) -> list[AddPartitionsToTxnTopic]:
+    """Each topic once, with each of its partitions once."""
+    found: dict[str, dict[int, None]] = {}
+    for topic in topics:
+        found.setdefault(topic.name, {}).update(dict.fromkeys(topic.partitions))
+    return [AddPartitionsToTxnTopic(name, list(partitions)) for name, partitions in found.items()]
 
 
 def _topic_results(

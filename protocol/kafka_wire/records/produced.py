@@ -48,12 +48,14 @@ class Fault(NamedTuple):
 
 class Rejected(NamedTuple):
     """Why a batch is rejected. `faults` are its invalid records, for the response's record_errors (KIP-467); none if
-    the batch itself is invalid.
+    the batch itself is invalid. `is_early`: Kafka looks at this before it appends anything
+    (ProduceRequest.validateRecords).
     """
 
     error: ErrorCode
     reason: str
     faults: tuple[Fault, ...] = ()
+    is_early: bool = False
 
 
 class Limits(NamedTuple):
@@ -99,7 +101,7 @@ def validate_produced(
     AllowanceExceededError if the batch needs more work than `allowance` has left.
     """
     if not records:
-        return Rejected(ErrorCode.INVALID_RECORD, "a Produce request has at least one record batch per partition")
+        return _early(ErrorCode.INVALID_RECORD, "a Produce request has at least one record batch per partition")
     header = _single_batch(records, version, limits)
     if isinstance(header, Rejected):
         return header
@@ -124,23 +126,27 @@ def validate_produced(
     return read_header(batch), batch
 
 
+def _early(error: ErrorCode, reason: str) -> Rejected:
+    return Rejected(error, reason, is_early=True)
+
+
 def _single_batch(records: Buffer, version: int, limits: Limits) -> BatchHeader | Rejected:
     """The header of the batch, if there is one and it says nothing impossible."""
     try:
         header = read_header(records)
     except TruncatedError as error:
         # Kafka finds no batch in it and answers with an error that clients do not retry.
-        return Rejected(ErrorCode.INVALID_RECORD, str(error))
+        return _early(ErrorCode.INVALID_RECORD, str(error))
     except DecodeError as error:
-        return Rejected(ErrorCode.INVALID_RECORD, str(error))
+        return _early(ErrorCode.INVALID_RECORD, str(error))
     codec = header.attributes & CODEC_MASK
     if codec == Compression.ZSTD and version < ZSTD_SINCE_VERSION:
-        return Rejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce version {version} may not use zstd")
+        return _early(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce version {version} may not use zstd")
     if codec > Compression.ZSTD:
         return Rejected(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression type {codec}")
     size = header.length + LENGTH_OVERHEAD
     if size != len(records):
-        return Rejected(ErrorCode.INVALID_RECORD, "a Produce request has exactly one record batch per partition")
+        return _early(ErrorCode.INVALID_RECORD, "a Produce request has exactly one record batch per partition")
     if header.base_offset != 0:
         return Rejected(ErrorCode.INVALID_RECORD, f"the base offset of a produced batch is 0, not {header.base_offset}")
     if size > limits.max_message_bytes:
