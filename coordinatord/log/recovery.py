@@ -306,13 +306,17 @@ def rebuild_indexes(disk: Disk, segment: Segment, interval_bytes: int) -> None:
 
 
 def _find_end(files: FilePool, segment: Segment) -> int:
-    """The offset after the last batch of a cleanly closed segment. Also sets the first timestamp, for segment.ms."""
+    """The offset after the last batch of a segment that needs no repair. Also sets the first timestamp, for segment.ms,
+    and the greatest one: without a clean stop, the time index ends where the offset index does.
+    """
     file, path = files.get(segment.log_path), segment.log_path
     end_offset = segment.base_offset
     start = segment.indexed_position_before(files, segment.size)
     for position, header in walk(file, path, start, segment.size):
         end_offset = header.next_offset
         segment.bytes_since_index = position + header.size - start
+        if header.max_timestamp > segment.max_timestamp:
+            segment.max_timestamp, segment.max_timestamp_offset = header.max_timestamp, header.last_offset
     first = find_position(file, path, 0, segment.size, 0)
     if first:
         segment.first_timestamp = first[1].base_timestamp

@@ -31,6 +31,8 @@ class Expected:
     """One partition as the history knows it."""
 
     written: Content = field(default_factory=list)
+    #: timestamp and first offset of each append; timestamps grow
+    appends: list[tuple[int, int]] = field(default_factory=list)
     acknowledged: int = 0
     #: greatest log start offset asked for, and the greatest acknowledged
     start: int = 0
@@ -131,6 +133,8 @@ class History:
             records.append((b"%d.%d" % (self.serial, number), value))
         first = len(expected.written)
         expected.written += [(first + number, *record) for number, record in enumerate(records)]
+        # Those that a killed worker has lost are no longer among the written ones.
+        expected.appends = [*(each for each in expected.appends if each[1] < first), (self.serial, first)]
         if self.chance.random() < 0.5:
             epoch = world.writer.append_records(log, KeyValues(records), self.serial)
         else:
@@ -195,11 +199,13 @@ class History:
             survived = [entry for entry in contents(log) if entry[0] >= log.log_start_offset]
             if survived != expected.written[log.log_start_offset : end]:
                 raise Violated(f"{name}: {len(survived)} records are not a prefix of what was written")
-            self._check_reads(world, name)
+            self._check_reads(log, name)
+            self._check_greatest(log, expected, name)
             self._check_epochs(log, expected)
         if end < expected.acknowledged:
             raise Violated(f"{name}: ends at {end}, {expected.acknowledged} was acknowledged")
         del expected.written[end:]
+        expected.appends = [each for each in expected.appends if each[1] < end]
         expected.acknowledged = end
         expected.start = expected.acknowledged_start = log.log_start_offset if log else 0
 
@@ -216,15 +222,24 @@ class History:
             if epochs.end_of(log.leader_epochs, header.leader_epoch, log.end_offset) is None:
                 raise Violated(f"{log.name}: epoch {header.leader_epoch} of a batch is not known")
 
-    def _check_reads(self, world: World, name: str) -> None:
-        """Look-ups by offset and by time find what replay finds."""
-        log = world.log(name)
+    def _check_reads(self, log: PartitionLog, name: str) -> None:
+        """Look-ups by offset find what is there."""
         for offset in range(log.log_start_offset, log.end_offset, 3):
             if not log.read(offset, self.chance.choice([0, 500, 1 << 20])):
                 raise Violated(f"{name}: nothing can be read at {offset}")
-        found = greatest(log)  # as on Kafka it may be a record that was deleted, while its segment is there
-        if found is None and log.log_start_offset < log.end_offset:
-            raise Violated(f"{name}: no record has the greatest timestamp")
+
+    def _check_greatest(self, log: PartitionLog, expected: Expected, name: str) -> None:
+        """The record with the greatest timestamp is the first one of the last append that is there. As on Kafka it may
+        be a deleted one, as long as its segment is there; with the segment it goes, and then there is none.
+        """
+        there = contents(log)  # also deleted ones, as long as their segments are there
+        surviving = [each for each in expected.appends if each[1] < log.end_offset]
+        last = surviving[-1] if surviving and there and there[-1][0] >= surviving[-1][1] else None
+        found = greatest(log)
+        if (found and (found.timestamp, found.offset)) != last:
+            raise Violated(f"{name}: {found} has the greatest timestamp, {last} was expected")
+        if last is None and log.log_start_offset < log.end_offset:
+            raise Violated(f"{name}: records without a greatest timestamp")
 
 
 def run(seed: int, flush: FlushPolicy = "always", kind: CrashKind = "power") -> History:
