@@ -44,7 +44,7 @@ CHAPTERS = (
     Chapter("Listing groups", "KIP-518", r"list_.*"),
     Chapter("Describing and deleting groups", "", r"describe_.*|delete_.*"),
     Chapter("Transactions", "KIP-98", r"transaction.*|idempotent_.*"),
-    Chapter("Topics, Produce and Fetch", "", r"topics|produce_.*|replicas|throttled_.*|min_insync_.*"),
+    Chapter("Topics, Produce and Fetch", "", r"topics(_.*)?|produce_.*|racks|replicas|throttled_.*|min_insync_.*"),
     Chapter("Versions", "KIP-511", r"(api_|unsupported_|.*_)?versions?(_.*)?"),
     Chapter("Malformed requests, closed connections", "", r"malformed.*|closed_connections"),
 )
