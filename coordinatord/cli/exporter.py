@@ -135,6 +135,7 @@ def _watcher(given: dict[str, Any], settings: dict[str, object], health: Any) ->
     from coordinatord.exporter.reading import Reading
     from coordinatord.exporter.watcher import Watcher
     from coordinatord.pipeline.analysis.status import Rules
+    from coordinatord.pipeline.lag.histories import Histories
     from coordinatord.watching.view import Limits
 
     reading = Reading(
@@ -142,7 +143,7 @@ def _watcher(given: dict[str, Any], settings: dict[str, object], health: Any) ->
         Choice(given["allow_topic"], given["deny_topic"]),
         Limits(given["max_groups"], given["max_partitions"]),
         Rules(window_ms=given["window"] * 1000, min_lag=given["min_lag"]),
-        given["consumer_session_ms"],
+        Histories(given["consumer_session_ms"], is_counting=False),
     )
     return Watcher(given["bootstrap"], settings, reading, health, interval_s=given["interval"])
 

@@ -238,9 +238,9 @@ def _tell(found: Any, *, with_partitions: bool) -> Iterator[str]:
 
 def headline(at_ms: int, groups: Sequence[Any]) -> str:
     """How many groups there are, and how many need somebody. `groups` are analysis.groups.GroupNow."""
-    from coordinatord.pipeline.analysis.status import ALARMING
+    from coordinatord.pipeline.analysis.urgent import is_urgent
 
-    urgent = sum(row.status in ALARMING for row in groups)
+    urgent = sum(is_urgent(row.status) for row in groups)
     count = f"{len(groups):,} group{'' if len(groups) == 1 else 's'}"
     verdict = f", {urgent:,} of them need somebody" if urgent else "; none needs anybody"
     return f"{utc(at_ms)}  {count}{verdict}"

@@ -158,11 +158,11 @@ def _few_records(settings: dict[str, str]) -> dict[str, str]:
 def _who_needs_somebody(out: Path) -> Iterator[str]:
     """What `coordinatord lag` would say of the urgent groups; the page has the others."""
     from coordinatord.cli.lag import group_lines, headline
-    from coordinatord.pipeline.analysis.status import ALARMING
+    from coordinatord.pipeline.analysis.urgent import is_urgent
     from coordinatord.pipeline.report.read import read_groups
 
     at_ms, groups, members = read_groups(out)
-    urgent = [row for row in groups if row.status in ALARMING]
+    urgent = [row for row in groups if is_urgent(row.status)]
     yield ""
     yield headline(at_ms, groups)
     if urgent:

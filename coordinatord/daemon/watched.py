@@ -90,9 +90,10 @@ class Watched:
             keys = self._committed(group)
             places = sorted(keys.union(*(places for _, places in self._members(group).values())))
             rows = []
+            members = self._members_now(group)
             for topic, number in places[:room]:
                 seen.add((group.group_id, topic, number))
-                rows.append(self._standing(group, topic, number, endings, now_ms))
+                rows.append(self._standing(group, members, topic, number, endings, now_ms))
             left_out += len(places) - len(rows)
             room -= len(rows)
             found[group.group_id] = self._group(group, rows, now_ms)
@@ -171,7 +172,27 @@ class Watched:
             del known[member_id]
         return told
 
-    def _standing(self, group: Group, topic: str, number: int, endings: dict[TopicPartition, Ends], now_ms: int) -> Now:
+    def _members_now(self, group: Group) -> Members:
+        """What the rules ask of the group's members."""
+        size, consumer = _size(group), group.consumer
+        if size and consumer is None:
+            return Members(True, topics=group.subscribed_topics)
+        if size and consumer is not None:
+            return Members(True, topics=frozenset().union(*map(consumer.topics_of, list(consumer.members.values()))))
+        if group.protocol_type is None and consumer is None:
+            return Members()  # only offsets are stored
+        since_ms = group.current_state_timestamp_ms
+        return Members(False, since_ms if since_ms >= 0 else None, self._history(group.group_id).went())
+
+    def _standing(
+        self,
+        group: Group,
+        members: Members,
+        topic: str,
+        number: int,
+        endings: dict[TopicPartition, Ends],
+        now_ms: int,
+    ) -> Now:
         place = (topic, number)
         ends = endings.get(place) or self._ends(place, now_ms)
         if ends is not None:
@@ -180,11 +201,6 @@ class Watched:
         if ends is not None:
             partition = Partition.of(topic, number, ends, self._points[place])
         trail = self._trails.setdefault((group.group_id, *place), Trail(self._rules.window_ms))
-        size = _size(group)
-        since_ms = group.current_state_timestamp_ms
-        members = Members(bool(size), since_ms if not size and since_ms >= 0 else None)
-        if not size and group.protocol_type is None and group.consumer is None:
-            members = Members()  # only offsets are stored
         return standing(group.group_id, trail, partition, now_ms, members=members, rules=self._rules)
 
     def _ends(self, place: TopicPartition, now_ms: int) -> Ends | None:

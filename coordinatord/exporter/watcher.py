@@ -58,7 +58,7 @@ class Watcher:
         self.why: str | None = None
         self._settings = settings
         self._reading = reading
-        reading.topic_names = lambda: names_from_broker(bootstrap, settings)
+        reading.histories.topic_names = lambda: names_from_broker(bootstrap, settings)
         self._health = health
         self._interval_s = interval_s
         self._now_ms = now_ms
@@ -124,7 +124,7 @@ class Watcher:
             log.info("the cluster is read", bootstrap=self.bootstrap, groups=len(self.view.groups))
         self.is_up, self.why = True, None
         if not self._has_read_all:
-            self._has_read_all = self._reading.is_counting = True
+            self._has_read_all = self._reading.histories.is_counting = True
             self._health.ready()
 
     def _check_cluster(self, cluster_id: str | None) -> None:

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from coordinatord.observe.part import Document
-from coordinatord.pipeline.analysis.urgent import URGENT, severity
+from coordinatord.pipeline.analysis.urgent import is_urgent, severity
 from coordinatord.watching.page import page
 from coordinatord.watching.view import GroupView, View
 
@@ -30,7 +30,7 @@ REBALANCE = (
 )  # fmt: skip
 PLACE = (
     "topic", "partition", "committed_offset", "committed_ms", "end_offset", "lag", "time_lag_ms", "time_lag_method",
-    "status", "why", "alarming",
+    "lost_records", "status", "why", "alarming",
 )  # fmt: skip
 
 
@@ -79,7 +79,7 @@ class Answers:
             "now_ms": self._now_ms(),
             "trouble": self._state(),
             "groups": len(view.groups),
-            "urgent": sum(word in URGENT for _, word, _why in view.by_urgency),
+            "urgent": sum(is_urgent(word) for _, word, _why in view.by_urgency),
             "left_out_groups": view.left_out_groups,
             "left_out_partitions": view.left_out_partitions,
             "found": len(found),
@@ -101,7 +101,7 @@ def _row(group: GroupView, word: str, why: str) -> dict[str, Any]:
         "id": group.group_id,
         "status": word,
         "why": why,
-        "urgent": word in URGENT,
+        "urgent": is_urgent(word),
         "type": group.group_type,
         "lag": None if now is None else now.lag,
         "time_lag_ms": None if now is None else now.max_time_lag_ms,

@@ -13,7 +13,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from coordinatord.pipeline.analysis.members import CRASH_LOOP
-from coordinatord.pipeline.analysis.status import STUCK
+from coordinatord.pipeline.analysis.now import Now
+from coordinatord.pipeline.analysis.status import STUCK, UNSUBSCRIBED
+from coordinatord.pipeline.analysis.urgent import ORDER
 from coordinatord.watching.view import GroupView, View
 
 PARTITION = ("cluster_name", "topic", "partition")
@@ -28,13 +30,24 @@ SERIES: dict[str, tuple[tuple[str, ...], str]] = {
     "kafka_consumergroup_group_lag": (PLACE, "Unread records; never negative."),
     "kafka_consumergroup_group_lag_seconds": (
         PLACE,
-        "Seconds since the oldest unread record was appended, as far as is known: that long at least when the watcher "
-        "is younger than the record.",
+        "Seconds for which the oldest unread record has waited, at least: the watcher knows of a record from the look "
+        "after it was appended.",
     ),
     "kafka_consumergroup_group_topic_sum_lag": (("cluster_name", "group", "topic"), "Unread records of a topic."),
     "kafka_consumergroup_group_sum_lag": (GROUP, "Unread records of all partitions."),
     "kafka_consumergroup_group_max_lag": (GROUP, "The largest lag of a partition."),
-    "kafka_consumergroup_group_max_lag_seconds": (GROUP, "The longest time lag of a partition."),
+    "kafka_consumergroup_group_max_lag_seconds": (
+        GROUP,
+        "The longest time lag of a partition, without topics that no member subscribes to.",
+    ),
+    "coordinatord_group_lost_records": (
+        PLACE,
+        "Records between the committed offset and the first one that is kept: deleted before they were read.",
+    ),
+    "coordinatord_group_retention_left_seconds": (
+        PLACE,
+        "Seconds until retention.ms lets the oldest unread record be deleted, at most; only where it is known.",
+    ),
     "kminion_kafka_consumer_group_members": (KMINION, "Members; 0 for a group that has lost all of them."),
     "kminion_kafka_consumer_group_offset_commits_total": (
         KMINION,
@@ -43,10 +56,12 @@ SERIES: dict[str, tuple[tuple[str, ...], str]] = {
     "coordinatord_group_last_commit_timestamp_seconds": (GROUP, "When the group committed last."),
     "coordinatord_group_status": (
         (*GROUP, "status"),
-        "1 for the worst that is to be said of the group: stopped, stuck, crash loop, storm, rewound, falling, behind, "
-        "catching, unknown, ended, ok or no offsets.",
+        f"1 for the worst that is to be said of the group: {', '.join(ORDER[:-1])} or {ORDER[-1]}.",
     ),
-    "coordinatord_group_alarming_partitions": (GROUP, "Partitions that are stopped, stuck, rewound or falling."),
+    "coordinatord_group_alarming_partitions": (
+        GROUP,
+        "Partitions whose own status needs somebody, whatever is said of the group.",
+    ),
     "coordinatord_group_stuck_partitions": (GROUP, "Partitions whose offset is committed again and again, unmoved."),
     "coordinatord_group_storm": (GROUP, "1 while rebalances follow each other: five or more within ten minutes."),
     "coordinatord_group_crash_loops": (GROUP, "Clients that join again and again, each time for a short while."),
@@ -126,9 +141,18 @@ def _of_partitions(group: GroupView) -> Iterator[Row]:
             yield f"{prefix}lag", place, row.lag
             sums[row.topic] = sums.get(row.topic, 0) + row.lag
         if row.time_lag_ms is not None:
-            yield f"{prefix}lag_seconds", place, row.time_lag_ms / 1000
+            yield f"{prefix}lag_seconds", place, _waited_s(row)
+        if row.lost_records is not None:
+            yield "coordinatord_group_lost_records", place, row.lost_records
+        if row.retention_left_ms is not None:
+            yield "coordinatord_group_retention_left_seconds", place, row.retention_left_ms / 1000
     for topic, lag in sums.items():
         yield f"{prefix}topic_sum_lag", (group.group_id, topic), lag
+
+
+def _waited_s(row: Now) -> float:
+    """For how long its oldest unread record has waited for certain."""
+    return max(0, (row.time_lag_ms or 0) - (row.time_lag_error_ms or 0)) / 1000
 
 
 def _of_group(group: GroupView, word: str) -> Iterator[Row]:
@@ -138,7 +162,8 @@ def _of_group(group: GroupView, word: str) -> Iterator[Row]:
             yield "kafka_consumergroup_group_sum_lag", name, now.lag
             yield "kafka_consumergroup_group_max_lag", name, now.max_lag
         if now.max_time_lag_ms is not None:
-            yield "kafka_consumergroup_group_max_lag_seconds", name, now.max_time_lag_ms / 1000
+            rows = [row for row in group.rows if row.status != UNSUBSCRIBED]
+            yield "kafka_consumergroup_group_max_lag_seconds", name, max(map(_waited_s, rows), default=0)
         if now.last_commit_ms is not None:
             yield "coordinatord_group_last_commit_timestamp_seconds", name, now.last_commit_ms / 1000
     if group.members is not None:

@@ -85,10 +85,9 @@ class GroupView:
     deadlines: Sequence[Deadline] = ()
 
     @property
-    def verdict(self) -> tuple[str, str]:
+    def verdict(self) -> urgent.Verdict:
         """The worst that is to be said of it, and why."""
-        now = self.now
-        return urgent.verdict(None if now is None else now.status, "" if now is None else now.why, self.trouble)
+        return urgent.verdict(self.now, self.trouble)
 
     @property
     def has_storm(self) -> bool:

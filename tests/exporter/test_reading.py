@@ -73,14 +73,14 @@ def test_members_rebalances_and_events(world: tuple[World, Path], piece: int) ->
     they need not: how much was missed.
     """
     model, found = MembersModel(world[0]), reading()
-    found.is_counting = True
+    found.histories.is_counting = True
     fill(found, world[1], piece)
     view = found.view(world[0].now_ms)
     told: dict[str, list[Any]] = {"members": [], "rebalances": [], "member_events": []}
     for name, group in view.groups.items():
         told["members"] += [values(MEMBERS, name, each) for each in group.lives]
         told["rebalances"] += [values(REBALANCES, name, each) for each in group.rebalances]
-        told["member_events"] += [values(EVENTS, name, each) for each in found._histories[name].events()]
+        told["member_events"] += [values(EVENTS, name, each) for each in found.histories.of[name].events()]
         assert Counter(each.trigger or "unknown" for each in group.rebalances) == Counter(group.causes)
     columns = tuple(name for name in REBALANCES if name != "missed_commit_ms")
     wrong = differences("members", MEMBERS, told["members"], model.members(), MEMBERS[:2])
@@ -180,7 +180,7 @@ def test_a_topics_name_is_asked_for_before_its_id_is_used() -> None:
 
     for piece in (len(data), 2_000):
         found = reading()
-        found.session_ms, found.topic_names = SESSION_MS, names
+        found.histories.session_ms, found.histories.topic_names = SESSION_MS, names
         asked.clear()
         at = offset = 0
         while at < len(data):
@@ -191,7 +191,7 @@ def test_a_topics_name_is_asked_for_before_its_id_is_used() -> None:
         assert 1 <= len(asked) <= len(story.topic_ids)
     nameless = reading()
     nameless.take(0, data, 0)
-    nameless.topic_names = names
+    nameless.histories.topic_names = names
     asked.clear()
     assert nameless.take(0, data, 0) > 0
     assert not asked

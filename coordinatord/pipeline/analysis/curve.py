@@ -1,7 +1,7 @@
 """The age of the oldest record that a group has not read. Commits give offsets, but the age needs the time at which an
 offset was appended, and that is stored for few of them. What is known are points of the partition's end-offset curve:
-the end offset at a time. A time between two points is interpolated, with a bound of its error; a time outside all
-points is bounded on one side, and marked so. Nothing is guessed.
+the end offset at a time. Between two points only bounds are known: the records may have been appended right after the
+first one or right before the second.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ CAUGHT_UP = "caught up"
 """Nothing is unread."""
 RECORD = "record"
 """The record's own timestamp was read: exact, if the producers' clocks are."""
-INTERPOLATED = "interpolated"
 AT_LEAST = "at least"
 """The offset is older than the first point: the record has waited at least this long."""
 AT_MOST = "at most"
-"""The offset is newer than the last point: the record has waited at most this long."""
+"""The offset is newer than a point: the record has waited at most this long."""
 UNKNOWN = "unknown"
 """No earlier point of the partition is known."""
 
@@ -32,15 +31,27 @@ class Point(NamedTuple):
     time_ms: int
 
 
+class Bounds(NamedTuple):
+    """The least and the greatest possible value of a count."""
+
+    least: int
+    most: int
+
+
 @dataclass(frozen=True, slots=True)
 class TimeLag:
-    """Milliseconds, at `now_ms`, since the oldest unread record was appended; None if unknown. The true value differs
-    by at most `error_ms`, if that is known.
+    """Milliseconds, at `now_ms`, since the oldest unread record was appended; None if unknown. With AT_MOST the true
+    value is less by `error_ms` at most.
     """
 
     lag_ms: int | None
     method: str
     error_ms: int | None = None
+
+    @property
+    def least_ms(self) -> int:
+        """The time that the record has waited for certain."""
+        return max(0, (self.lag_ms or 0) - (self.error_ms or 0))
 
 
 def curve(points: Sequence[Point]) -> list[Point]:
@@ -67,32 +78,24 @@ def time_lag(committed: int, end: int, now_ms: int, points: Sequence[Point], rec
         return TimeLag(max(0, now_ms - record_ms), RECORD, 0)
     # The record at `committed` was appended after the last point at or below it, and before the first above it.
     at = bisect_right(points, committed, key=attrgetter("offset"))
-    before = points[at - 1] if at else None
-    after = points[at] if at < len(points) else None
-    if before is None and after is None:
-        return TimeLag(None, UNKNOWN)
-    if before is None:
-        assert after is not None
+    least_ms = max(0, now_ms - points[at].time_ms) if at < len(points) else 0
+    if at == 0:
         # Of a first look's one point nothing follows but that the record is there now.
-        return TimeLag(now_ms - after.time_ms, AT_LEAST) if after.time_ms < now_ms else TimeLag(None, UNKNOWN)
-    if after is None:
-        return TimeLag(max(0, now_ms - before.time_ms), AT_MOST, max(0, now_ms - before.time_ms))
-    share = (committed - before.offset) / (after.offset - before.offset)
-    appended_ms = before.time_ms + share * (after.time_ms - before.time_ms)
-    error_ms = max(appended_ms - before.time_ms, after.time_ms - appended_ms)
-    return TimeLag(max(0, round(now_ms - appended_ms)), INTERPOLATED, round(error_ms))
+        return TimeLag(least_ms, AT_LEAST) if least_ms else TimeLag(None, UNKNOWN)
+    most_ms = max(0, now_ms - points[at - 1].time_ms)
+    return TimeLag(most_ms, AT_MOST, most_ms - least_ms)
 
 
-def end_offset_at(time_ms: int, points: Sequence[Point]) -> float | None:
-    """The partition's end offset at a time, interpolated; None before the first point and after the last."""
-    at = bisect_left(points, time_ms, key=attrgetter("time_ms"))
-    if at < len(points) and points[at].time_ms == time_ms:
-        return points[at].offset
-    if at in (0, len(points)):
+def end_offsets_at(time_ms: int, points: Sequence[Point]) -> Bounds | None:
+    """Bounds of the partition's end offset at a time: the last known one before, and the next known one. None before
+    the first point and after the last.
+    """
+    after = bisect_left(points, time_ms, key=attrgetter("time_ms"))
+    before = bisect_right(points, time_ms, lo=after, key=attrgetter("time_ms")) - 1
+    if before < 0 or after == len(points):
         return None
-    before, after = points[at - 1], points[at]
-    share = (time_ms - before.time_ms) / (after.time_ms - before.time_ms)
-    return before.offset + share * (after.offset - before.offset)
+    least, most = points[before].offset, points[after].offset
+    return Bounds(min(least, most), max(least, most))
 
 
 def rate_per_s(points: Sequence[Point], since_ms: int) -> float | None:

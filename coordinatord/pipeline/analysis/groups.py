@@ -12,16 +12,24 @@ from coordinatord.pipeline.analysis.status import (
     BEHIND,
     CATCHING,
     ENDED,
+    EXPIRED,
     FALLING,
+    LOST,
+    NEAR_LOSS,
     OK,
     REWOUND,
     STOPPED,
     STUCK,
+    UNSUBSCRIBED,
+    WAITING,
 )
 from coordinatord.pipeline.analysis.status import UNKNOWN as NOT_KNOWN
 
-SEVERITY = (STOPPED, STUCK, REWOUND, FALLING, BEHIND, CATCHING, NOT_KNOWN, ENDED, OK)
-"""The worst first."""
+SEVERITY = (
+    EXPIRED, LOST, STOPPED, STUCK, NEAR_LOSS, REWOUND, FALLING, BEHIND, WAITING, CATCHING, NOT_KNOWN, ENDED, OK,
+    UNSUBSCRIBED,
+)  # fmt: skip
+"""The worst first. A topic that is not subscribed to says least of its group."""
 
 
 class GroupNow(NamedTuple):
@@ -63,6 +71,7 @@ def group_now(rows: Sequence[Now]) -> GroupNow:
 
 def _time_lag(rows: Sequence[Now]) -> tuple[int | None, str]:
     """The longest time, and what is known of it: one that is unknown, or a lower bound, may be longer."""
+    rows = [row for row in rows if row.status != UNSUBSCRIBED]  # nobody reads there, and nobody waits
     known = [row for row in rows if row.time_lag_ms is not None and row.committed_offset is not None]
     is_open = any(row.lag and row.time_lag_method in (UNKNOWN, AT_LEAST) for row in rows)
     behind = [row for row in known if row.time_lag_method != CAUGHT_UP]
@@ -75,8 +84,3 @@ def _time_lag(rows: Sequence[Now]) -> tuple[int | None, str]:
 def _burrow(statuses: Iterable[str | None]) -> str | None:
     known = [each for each in statuses if each is not None]
     return burrow.group_status(known) if known else None
-
-
-def urgency(row: GroupNow) -> tuple[int, int, str]:
-    """Sorts groups, the most urgent first."""
-    return SEVERITY.index(row.status), -(row.lag or 0), row.group_id

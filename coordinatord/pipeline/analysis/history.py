@@ -16,7 +16,17 @@ from coordinatord.pipeline.analysis.consumer_group import METADATA, SESSION_MS, 
 from coordinatord.pipeline.analysis.epoch_rebalances import epoch_rebalances
 from coordinatord.pipeline.analysis.epochs import Epoch, EpochReader
 from coordinatord.pipeline.analysis.generations import Commits, Generation, Member, TopicPartition
-from coordinatord.pipeline.analysis.members import EXPIRED, LEFT, REPLACED, WENT, Event, Life, Lives, events
+from coordinatord.pipeline.analysis.members import (
+    EXPIRED,
+    LEFT,
+    REPLACED,
+    WENT,
+    Event,
+    Life,
+    Lives,
+    events,
+    how_they_went,
+)
 from coordinatord.pipeline.analysis.rebalances import Rebalance, rebalances, unlogged
 from kafka_wire.records.rebalance_ledger import Cause, Outcome
 
@@ -196,6 +206,22 @@ class History:
                 lives.found = [life for life in lives.found if id(life) not in gone]
             found += lives.found
         return found
+
+    def went(self) -> str | None:
+        """How the last members went: analysis.members.how_they_went."""
+        return how_they_went(self.lives())
+
+    def topics(self) -> frozenset[str] | None:
+        """All topics that a member subscribes to; None if that is not known of each."""
+        group = self._reader.group
+        found: list[frozenset[str]] = []
+        for member in group.members.values():
+            if member.regex is not None and member.regex not in group.regexes:
+                return None
+            found.append(group.topics_of(member))
+        if self._before is not None:
+            found += [member.topics for member in self._before.members.values()]
+        return frozenset().union(*found) if found and all(found) else None
 
     def events(self) -> list[Event]:
         """Crash loops, deployments, storms and zombies."""

@@ -11,18 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import attrgetter
+from typing import NamedTuple
 
 from coordinatord.pipeline.analysis.burrow import Commit
-from coordinatord.pipeline.analysis.curve import (
-    AT_MOST,
-    INTERPOLATED,
-    RECORD,
-    UNKNOWN,
-    Point,
-    end_offset_at,
-    rate_per_s,
-    time_lag,
-)
+from coordinatord.pipeline.analysis.curve import UNKNOWN as NOT_KNOWN
+from coordinatord.pipeline.analysis.curve import Bounds, Point, TimeLag, end_offsets_at, rate_per_s, time_lag
 
 MAX_STEPS = 500
 """The most points in one history: more than a plot shows. The step between them grows instead."""
@@ -32,6 +25,15 @@ CLOCKS_MS = 60_000
 """The coordinator's clock times commits, another clock the looks at ends: they may differ by this much."""
 
 
+class Open(NamedTuple):
+    """The oldest transaction that is not over in a partition. None for unknown values."""
+
+    producer_id: int | None
+    since_ms: int | None
+    """The timestamp of its first record."""
+    transactional_id: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Ends:
     """The present state of a partition: its first offset, its end offset, and when they were read."""
@@ -39,6 +41,30 @@ class Ends:
     log_start_offset: int | None
     end_offset: int
     sampled_ms: int
+    readable_end: int | None = None
+    """The end without the transaction markers and aborted records behind the last record that any consumer can read;
+    None if that is not known.
+    """
+    stable_offset: int | None = None
+    """The last stable offset: where consumers with isolation.level=read_committed have to stop; None if unknown."""
+    stable_end: int | None = None
+    """The last stable offset without the markers and aborted records before it; None if that is not known."""
+    open: Open | None = None
+    """The transaction that begins at the last stable offset, as far as it is known."""
+    retention_ms: int | None = None
+    """The topic's retention.ms, if its cleanup.policy is delete; None if records are kept, or it is unknown."""
+
+    @property
+    def last_end(self) -> int:
+        """The offset behind the last record that can be read, as far as is known."""
+        return self.end_offset if self.readable_end is None else min(self.readable_end, self.end_offset)
+
+    def waits_for_transaction(self, committed: int) -> bool:
+        """Whether a group that reads committed records alone has read all before an open transaction."""
+        stable = self.stable_offset
+        if stable is None or stable >= self.end_offset:
+            return False
+        return (stable if self.stable_end is None else self.stable_end) <= committed <= stable
 
     def is_of_another_log(self, offset: int, since_ms: int) -> bool:
         """Whether an offset that a group has had since then is beyond a later end of the partition: the topic was
@@ -57,9 +83,11 @@ class Lag:
     time_lag_method: str
     time_lag_error_ms: int | None
     lost_records: int | None
-    """Records that retention removed before the group read them; they do not count as lag any more."""
+    """Records that were deleted before the group read them; they do not count as lag any more."""
     retention_margin: int | None
-    """How many records retention may still remove before the group loses one; 0 if it already loses some."""
+    """How many records may still be deleted before the group loses one; 0 if it already loses some."""
+    retention_left_ms: int | None
+    """Until retention may delete the oldest unread record, at most; None if it is not known, or nothing is unread."""
     consumed_per_s: float | None
     produced_per_s: float | None
     zero_in_s: float | None
@@ -68,9 +96,9 @@ class Lag:
     """Nothing was written during the window: a constant lag is then due to the consumer alone."""
 
     @property
-    def waited_ms(self) -> int | None:
-        """The age of the oldest unread record, if it is known, or cannot be more than this."""
-        return self.time_lag_ms if self.time_lag_method in (RECORD, INTERPOLATED, AT_MOST) else None
+    def waited_ms(self) -> int:
+        """The time that the oldest unread record has waited for certain."""
+        return TimeLag(self.time_lag_ms, self.time_lag_method, self.time_lag_error_ms).least_ms
 
 
 def lag_now(
@@ -89,16 +117,17 @@ def lag_now(
     moved_ms = commits[-1].time_ms if moved_ms is None else moved_ms
     produced = rate_per_s(points, now_ms - window_ms)
     consumed = _consumed_per_s(commits, now_ms - window_ms)
-    if ends is not None and ends.is_of_another_log(committed, moved_ms):
-        return Lag(None, None, UNKNOWN, None, None, None, consumed, produced, None, _is_idle(produced))
-    if ends is None:
-        told = time_lag(committed, committed + 1, now_ms, points, record_ms)
-        return Lag(None, None, told.method, None, None, None, consumed, produced, None, _is_idle(produced))
+    if ends is None or ends.is_of_another_log(committed, moved_ms):
+        method = NOT_KNOWN
+        if ends is None:
+            method = time_lag(committed, committed + 1, now_ms, points, record_ms).method
+        return Lag(None, None, method, None, None, None, None, consumed, produced, None, _is_idle(produced))
     start = ends.log_start_offset
     lost = None if start is None else max(0, start - committed)
     oldest_unread = max(committed, start or 0)
-    lag = max(0, ends.end_offset - oldest_unread)
-    told = time_lag(oldest_unread, ends.end_offset, now_ms, points, None if lost else record_ms)
+    lag = max(0, ends.last_end - oldest_unread)
+    told = time_lag(oldest_unread, ends.last_end, now_ms, points, None if lost else record_ms)
+    left_ms = None if ends.retention_ms is None or not lag else max(0, ends.retention_ms - told.least_ms)
     gain = None if consumed is None or produced is None else consumed - produced
     return Lag(
         lag=lag,
@@ -107,6 +136,7 @@ def lag_now(
         time_lag_error_ms=told.error_ms,
         lost_records=lost,
         retention_margin=None if start is None else max(0, committed - start),
+        retention_left_ms=left_ms,
         consumed_per_s=consumed,
         produced_per_s=produced,
         zero_in_s=0.0 if lag == 0 else lag / gain if gain is not None and gain > 0 else None,
@@ -125,6 +155,14 @@ def _consumed_per_s(commits: Sequence[Commit], since_ms: int) -> float | None:
     return max(0, recent[-1].offset - recent[0].offset) * 1000 / (recent[-1].time_ms - recent[0].time_ms)
 
 
+class Mark(NamedTuple):
+    """A commit, and the bounds of the lag at its time; None if nothing is known of it."""
+
+    offset: int
+    time_ms: int
+    lag: Bounds | None
+
+
 class _Lags:
     """The lags of a group's commits, oldest first, at moments that the curve of the partition's ends covers."""
 
@@ -132,17 +170,17 @@ class _Lags:
         self._commits = commits
         self._points = points
         self._moved_ms: list[int] = []
-        """When the group came to the offset of each commit; empty until somebody asks."""
+        """When the group came to the offset of each commit; empty until it is needed."""
 
-    def at(self, time_ms: int, number: int) -> int | None:
+    def at(self, time_ms: int, number: int) -> Bounds | None:
         """The lag at a moment at which the commit of that number was the last one; None if it is unknown."""
-        end = end_offset_at(time_ms, self._points)
+        end = end_offsets_at(time_ms, self._points)
         if end is None:
             return None
-        lag = round(end) - self._commits[number].offset
-        if lag < 0 and self._is_of_another_log(number):
+        committed = self._commits[number].offset
+        if end.most < committed and self._is_of_another_log(number):
             return None
-        return max(0, lag)
+        return Bounds(max(0, end.least - committed), max(0, end.most - committed))
 
     def _is_of_another_log(self, number: int) -> bool:
         if not self._moved_ms:
@@ -159,15 +197,23 @@ class _Lags:
         return Ends(None, end_offset, sampled_ms).is_of_another_log(self._commits[number].offset, moved_ms)
 
 
-def with_lags(commits: Sequence[Commit], points: Sequence[Point]) -> list[Commit]:
-    """The commits, each with the lag at its time, if that is known."""
+def marks(commits: Sequence[Commit], points: Sequence[Point]) -> list[Mark]:
+    """The commits, each with the bounds of the lag at its time."""
     lags = _Lags(commits, points)
-    return [Commit(offset, at_ms, lags.at(at_ms, number)) for number, (offset, at_ms, _) in enumerate(commits)]
+    return [Mark(offset, at_ms, lags.at(at_ms, number)) for number, (offset, at_ms, _) in enumerate(commits)]
 
 
-def history(commits: Sequence[Commit], points: Sequence[Point], step_ms: int) -> Iterator[tuple[int, int, int]]:
-    """(time, committed offset, lag) every `step_ms`, or less often if that were too many; from the first commit to the
-    end of the curve, at moments at which the lag is known.
+def with_lags(commits: Sequence[Commit], points: Sequence[Point]) -> list[Commit]:
+    """The commits, each with the lag by the last end offset known at its time, as Burrow counts it."""
+    return [
+        Commit(mark.offset, mark.time_ms, None if mark.lag is None else mark.lag.least)
+        for mark in marks(commits, points)
+    ]
+
+
+def history(commits: Sequence[Commit], points: Sequence[Point], step_ms: int) -> Iterator[tuple[int, int, int, int]]:
+    """(time, committed offset, least lag, greatest lag) every `step_ms`, or less often if that were too many; from the
+    first commit to the end of the curve, at moments at which the lag is known.
     """
     if not commits or not points:
         return
@@ -181,5 +227,5 @@ def history(commits: Sequence[Commit], points: Sequence[Point], step_ms: int) ->
         number = bisect_right(times, at_ms) - 1
         lag = lags.at(at_ms, number)
         if lag is not None:
-            yield at_ms, commits[number].offset, lag
+            yield at_ms, commits[number].offset, *lag
         at_ms += step_ms

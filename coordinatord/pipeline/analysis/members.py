@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from coordinatord.pipeline.analysis.generations import HEARTBEAT_MS, Commits, Generation, Member
@@ -24,6 +24,9 @@ DEPLOY_MS = 10 * MINUTE_MS
 """Restarts no further apart than this form one deployment, which needs at least half of the members, and two."""
 STORM_REBALANCES, STORM_MS = 5, 10 * MINUTE_MS
 ZOMBIE_MS = 5 * MINUTE_MS
+
+TOGETHER_MS = 10_000
+"""Members that went within this time before the last one are among the last."""
 
 LEFT, EXPIRED, REPLACED, WENT = "left", "expired", "replaced", "went"
 CRASH_LOOP, DEPLOY, STORM, ZOMBIE = "crash loop", "deploy", "storm", "zombie static member"
@@ -151,6 +154,20 @@ def _how_it_went(member: Member, before: Generation, after: Generation, commits:
     if silence < line or stopped_polling(member, silence, commits, joined_ms):
         return LEFT
     return EXPIRED if doubt_of_expiry(member, silence, commits, joined_ms) is None else WENT
+
+
+def how_they_went(found: Iterable[Life]) -> str | None:
+    """How the last members of a group went: EXPIRED if the session of one of them did, LEFT if all left. None if there
+    is a member, if there was none, or if it is not known.
+    """
+    ended = [(life.until_ms, life.end) for life in found]
+    last_ms = max((until_ms for until_ms, _ in ended if until_ms is not None), default=None)
+    if last_ms is None or any(until_ms is None for until_ms, _ in ended):
+        return None
+    ends = {end for until_ms, end in ended if until_ms is not None and last_ms - until_ms <= TOGETHER_MS}
+    if EXPIRED in ends:
+        return EXPIRED
+    return LEFT if ends == {LEFT} else None
 
 
 def events(found: Sequence[Life], log: Sequence[Generation | None], commits: Commits) -> Iterator[Event]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coordinatord.pipeline.analysis import burrow, status
-from coordinatord.pipeline.analysis.curve import AT_MOST, UNKNOWN, Point, curve, rate_per_s, time_lag
-from coordinatord.pipeline.analysis.lag import Ends, lag_now, with_lags
+from coordinatord.pipeline.analysis.curve import UNKNOWN, Point, curve, end_offsets_at, rate_per_s, time_lag
+from coordinatord.pipeline.analysis.lag import Ends, lag_now, marks, with_lags
 from coordinatord.pipeline.analysis.status import Members, Rules
 from coordinatord.pipeline.analysis.trail import Trail
 
@@ -55,6 +55,7 @@ class Now(NamedTuple):
     time_lag_error_ms: int | None
     lost_records: int | None
     retention_margin: int | None
+    retention_left_ms: int | None
     consumed_per_s: float | None
     produced_per_s: float | None
     zero_in_s: float | None
@@ -83,11 +84,20 @@ def standing(
     ends, points, last = partition.ends, partition.points, trail.last
     window = trail.window(now_ms - rules.window_ms)
     record_ms = None
-    if ends is not None and ends.log_start_offset is not None and last.offset < ends.end_offset:
+    if ends is not None and ends.log_start_offset is not None and last.offset < ends.last_end:
         record_ms = record_time(partition.topic, partition.number, max(last.offset, ends.log_start_offset))
     lag = lag_now(window, ends, points, now_ms, rules.window_ms, record_ms, trail.moved_ms)
-    marks = with_lags(window, points) if lag.lag else window  # no rule asks for earlier lags where there is none now
-    found = status.partition_status(trail, marks, lag.lag, lag.waited_ms, now_ms, members=members, rules=rules)
+    found = status.partition_status(
+        trail,
+        marks(window, points) if lag.lag else (),  # no rule asks for earlier lags where there is none now
+        lag,
+        now_ms,
+        members=members,
+        rules=rules,
+        ends=ends,
+        is_subscribed=members.subscribe_to(partition.topic),
+        appended=_appended(partition, members.empty_ms, lag.lag or 0),
+    )
     if ends is not None and ends.is_of_another_log(last.offset, trail.moved_ms):
         why = f"offset {last.offset} is beyond the end, {ends.end_offset}: the topic was made anew, or lost records"
         found = status.Status(status.UNKNOWN, why)
@@ -110,6 +120,7 @@ def standing(
         time_lag_error_ms=lag.time_lag_error_ms,
         lost_records=lag.lost_records,
         retention_margin=lag.retention_margin,
+        retention_left_ms=lag.retention_left_ms,
         consumed_per_s=lag.consumed_per_s,
         produced_per_s=lag.produced_per_s,
         zero_in_s=lag.zero_in_s,
@@ -135,10 +146,20 @@ def _stood(trail: Trail, partition: Partition, now_ms: int, rules: Rules) -> tup
         return None, None
     offset, since_ms, until_ms = trail.stood
     waited = time_lag(offset, offset + 1, until_ms, partition.points)
-    if waited.lag_ms is None or waited.method == AT_MOST:  # then it is not known that there was a record
-        return None, None
-    since_ms = max(since_ms, until_ms - waited.lag_ms + (waited.error_ms or 0))  # not longer than is certain
+    since_ms = max(since_ms, until_ms - waited.least_ms)  # not longer than is certain
     return (since_ms, until_ms) if since_ms < until_ms else (None, None)
+
+
+def _appended(partition: Partition, since_ms: int | None, lag: int) -> int:
+    """How many of the unread records have come since a time, at least."""
+    if since_ms is None or partition.ends is None or not partition.points:
+        return 0
+    end = end_offsets_at(since_ms, partition.points)
+    if end is not None:
+        known = end.most
+    else:  # before the first known end, or after the last
+        known = partition.points[0 if since_ms < partition.points[0].time_ms else -1].offset
+    return max(0, min(lag, partition.ends.last_end - known))
 
 
 def _never_committed(group_id: str, partition: Partition, now_ms: int, rules: Rules) -> Now:
@@ -165,6 +186,7 @@ def _never_committed(group_id: str, partition: Partition, now_ms: int, rules: Ru
         time_lag_error_ms=None,
         lost_records=None,
         retention_margin=None,
+        retention_left_ms=None,
         consumed_per_s=None,
         produced_per_s=produced,
         zero_in_s=None,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -30,19 +30,19 @@ KINDS = frozenset(
         OFFSET_COMMITS,
         GROUP_GENERATIONS,
         TRANSACTION_MARKERS,
-        consumer_group.MEMBER,
-        consumer_group.CURRENT,
-        consumer_group.PARTITION_METADATA,
-        consumer_group.METADATA,
+        *consumer_group.CONSUMER_KINDS,
         *OTHER_GROUPS,
     }
 )
-"""The kinds of records that are folded."""
+"""The kinds of records that are folded, here or into histories."""
 
 COMMIT_COLUMNS = (
     "group_id", "topic", "partition", "committed_offset", "commit_timestamp_ms", "timestamp_ms", "log_offset",
     "transactional", "producer_id", "tombstone",
 )  # fmt: skip
+
+if TYPE_CHECKING:
+    from coordinatord.pipeline.lag.histories import Histories
 
 Key = tuple[str, str, int]
 
@@ -105,8 +105,10 @@ class Known:
 class Fold:
     """One log. `take` gets its record batches, chunk by chunk in their order."""
 
-    def __init__(self, window_ms: int) -> None:
+    def __init__(self, window_ms: int, histories: Histories | None = None) -> None:
+        """`histories`, which folds may share, take the same record batches."""
         self.window_ms = window_ms
+        self.histories = histories
         self.records = 0
         self.undecoded = 0
         """Pieces of the log that could not be decoded, if the quarantine is read."""
@@ -120,8 +122,8 @@ class Fold:
         """The log's offset of the last effective write."""
         self._open: dict[int, list[Written]] = {}
         """What open transactions have written, by producer id."""
-        self.ended: list[tuple[int, Written]] | None = None
-        """If it is a list: what transactions have committed is added, with the marker's offset in the log."""
+        self.ended: list[tuple[int, Written]] = []
+        """What transactions have committed, with the marker's offset in the log, for the histories."""
 
     def topic_ids(self) -> set[str]:
         """Those of the partitions that members have: records of current assignments have no names."""
@@ -159,6 +161,9 @@ class Fold:
             elif kind not in (OFFSET_COMMITS, TRANSACTION_MARKERS):
                 for row in sorted(batch.to_pylist(), key=lambda row: row["log_offset"]):
                     self._of_consumers(kind, row)
+        if self.histories is not None:
+            self.histories.take(chunk, self.ended)
+            self.ended.clear()
 
     def _is_plain(self, commits: Sequence[pa.RecordBatch]) -> bool:
         return len(commits) == 1 and not pc.any(commits[0].column("transactional")).as_py()
@@ -239,7 +244,7 @@ class Fold:
         for written in self._open.pop(marker["producer_id"], ()):
             if marker["marker"] == "COMMIT":
                 self._write(written, max(written.made_ms, marker["timestamp_ms"] or 0))
-                if self.ended is not None:
+                if self.histories is not None:
                     self.ended.append((marker["log_offset"], written))
 
     def _generation(self, row: Mapping[str, Any]) -> None:
@@ -276,6 +281,8 @@ class Fold:
         member_id = row["member_id"]
         if kind == consumer_group.MEMBER:
             known.consumers[member_id] = not gone, row["timestamp_ms"]
+        elif kind != consumer_group.CURRENT:
+            return
         elif gone:
             known.current.pop(member_id, None)
         else:

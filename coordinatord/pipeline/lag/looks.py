@@ -10,13 +10,16 @@ from typing import Any, NamedTuple
 
 from coordinatord.pipeline.analysis.curve import Point
 from coordinatord.pipeline.analysis.generations import TopicPartition
-from coordinatord.pipeline.analysis.groups import GroupNow, group_now, urgency
+from coordinatord.pipeline.analysis.groups import GroupNow, group_now
 from coordinatord.pipeline.analysis.lag import Ends
+from coordinatord.pipeline.analysis.members import Event
 from coordinatord.pipeline.analysis.now import Now, Partition, RecordTime, no_record_time, standing
 from coordinatord.pipeline.analysis.status import Rules
 from coordinatord.pipeline.analysis.trail import Trail
+from coordinatord.pipeline.analysis.urgent import judged, under_way, urgency
 from coordinatord.pipeline.decode.wanted import Wanted
-from coordinatord.pipeline.lag.fold import Fold, Key, Known
+from coordinatord.pipeline.lag.fold import Fold, Key
+from coordinatord.pipeline.lag.histories import Histories
 from coordinatord.pipeline.lag.share import fold_all
 from coordinatord.pipeline.source.end_offsets import (
     Ending,
@@ -45,7 +48,7 @@ class Look:
     records: int
     rows: list[Now]
     groups: list[GroupNow]
-    """The most urgent first."""
+    """The most urgent first. The status of each is its verdict (analysis.urgent)."""
     members: dict[str, int]
     undecoded: int
     """Pieces of the log that could not be decoded, of all that was read so far."""
@@ -68,6 +71,8 @@ class Verdict(NamedTuple):
     undecoded: int
     others: dict[str, str]
     """Groups of other types, share and streams, by id."""
+    trouble: dict[str, list[Event]]
+    """Crash loops and storms that are not over, by group."""
 
 
 @dataclass(slots=True)
@@ -129,9 +134,10 @@ class Scene:
 
     def _verdict(self, fold: Fold, trails: Mapping[Key, Trail]) -> Verdict:
         rows = []
+        histories = fold.histories or Histories()
+        of_groups = {group: histories.members(group, fold.groups.get(group)) for group, _, _ in trails}
         for (group, topic, number), trail in sorted(trails.items(), key=lambda each: each[0]):
-            partition = self._partition(topic, number)
-            members = fold.groups.get(group, Known()).members
+            partition, members = self._partition(topic, number), of_groups[group]
             rows.append(
                 standing(
                     group, trail, partition, self.now_ms,
@@ -139,7 +145,9 @@ class Scene:
                 )
             )  # fmt: skip
         members_of = {group: each.count for group, each in fold.groups.items() if each.exists}
-        return Verdict(fold.records, rows, members_of, fold.names, fold.undecoded, dict(fold.others))
+        events = {group: under_way(each.events(), self.now_ms) for group, each in histories.of.items()}
+        trouble = {group: found for group, found in events.items() if found}
+        return Verdict(fold.records, rows, members_of, fold.names, fold.undecoded, dict(fold.others), trouble)
 
     def _partition(self, topic: str, number: int) -> Partition:
         """Read once, however many groups read it."""
@@ -171,6 +179,12 @@ def _endings(
     if directory is not None:
         return from_directories([directory], now_ms, frozenset(topic for topic, _ in places), with_points=False)
     return from_broker(ends, now_ms, places, broker)
+
+
+def _names(directories: Sequence[str], bootstrap: str | None, broker: Mapping[str, Any]) -> dict[str, str]:
+    """Topic names by id, from directories and from a broker."""
+    found = names_in_directories(directories)
+    return found if bootstrap is None else found | names_from_broker(bootstrap, broker)
 
 
 @dataclass(slots=True)
@@ -210,7 +224,10 @@ class Looks:
         by_group: dict[str, list[Now]] = {}
         for row in rows:
             by_group.setdefault(row.group_id, []).append(row)
-        groups = sorted((group_now(each) for each in by_group.values()), key=urgency)
+        trouble = {group: events for verdict in verdicts for group, events in verdict.trouble.items()}
+        now = {group: group_now(each) for group, each in by_group.items()}
+        told = {group: judged(group, now.get(group), trouble.get(group, ())) for group in now.keys() | trouble.keys()}
+        groups = sorted(told.values(), key=urgency)
         known = {group: count for verdict in verdicts for group, count in verdict.members.items()}
         records, undecoded = (sum(getattr(each, name) for each in verdicts) for name in ("records", "undecoded"))
         absent = sorted(self._tail.absent) if self._tail is not None else []
@@ -242,7 +259,7 @@ class Looks:
             by_log.setdefault(name_of(part), []).append(part)
         tasks = [
             (
-                self._folds.get(name) or Fold(self.rules.window_ms),
+                self._folds.get(name) or self._fold(),
                 parts if judge is None else reading_on(parts),
                 self.options.wanted,
             )
@@ -251,6 +268,12 @@ class Looks:
         found = dict(zip(by_log, fold_all(tasks, self.workers, judge), strict=True))
         self._position = {**start, **ends}
         return found
+
+    def _fold(self) -> Fold:
+        directories = [*self.options.paths, *([self._directory] if self._directory else [])]
+        bootstrap = self.options.bootstrap or (self.ends if self._directory is None else None)
+        names = partial(_names, directories, bootstrap, self.broker)
+        return Fold(self.rules.window_ms, Histories(topic_names=names))
 
     @property
     def _directory(self) -> str | None:
@@ -265,8 +288,7 @@ class Looks:
         if wanted <= found.keys() or (self._names is not None and wanted <= self._names.keys()):
             return found
         if self._names is None or wanted - found.keys():
-            self._names = names_in_directories([*self.options.paths, *([self._directory] if self._directory else [])])
+            directories = [*self.options.paths, *([self._directory] if self._directory else [])]
             bootstrap = self.options.bootstrap or (self.ends if self._directory is None else None)
-            if bootstrap is not None:
-                self._names |= names_from_broker(bootstrap, self.broker)
+            self._names = _names(directories, bootstrap, self.broker)
         return told | self._names

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from coordinatord.pipeline.analysis.urgent import URGENT
+from coordinatord.pipeline.analysis.urgent import is_urgent
 from coordinatord.pipeline.report import figures
 from coordinatord.pipeline.report.parts import STYLE
 from coordinatord.pipeline.report.read import Row, Tables
@@ -101,11 +101,11 @@ def _sections(tables: Tables, progress: Progress) -> tuple[list[str], list[str]]
 
 def _tiles(tables: Tables) -> Iterator[str]:
     groups = tables.rows["group_status"]
-    alarming = sum(tables.verdict(row)[0] in URGENT for row in groups)
+    alarming = sum(tables.verdict(row).is_urgent for row in groups)
     lags = [row["lag"] for row in groups if row["lag"] is not None]
     churn = tables.rows["churn"]
     tiles = [
-        ("groups with offsets", f"{len(groups):,}", ""),
+        ("groups", f"{len(groups):,}", ""),
         ("need attention", f"{alarming:,}", "bad" if alarming else ""),
         ("records unread", f"{sum(lags):,}" if lags else "unknown", ""),
         ("rebalances", f"{sum(row['rebalances'] or 0 for row in churn):,}", ""),
@@ -144,7 +144,7 @@ def _group_row(row: Row, tables: Tables, links: dict[str, int]) -> Iterator[Cell
 
 
 def _badge(status: str) -> Cell:
-    kind = "bad" if status in URGENT else {"behind": "warn", "catching": "warn", "ok": "good"}.get(status, "calm")
+    kind = "bad" if is_urgent(status) else {"behind": "warn", "catching": "warn", "ok": "good"}.get(status, "calm")
     return f"<span class='badge {kind}'>{html.escape(status)}</span>", "w"
 
 
@@ -202,7 +202,13 @@ def _churn(tables: Tables) -> figures.Plot:
 
 
 def _events(tables: Tables) -> Iterator[str]:
-    rows = sorted(tables.rows["member_events"], key=lambda row: -row["began_ms"])
+    """Of all groups; what is not over comes first."""
+    open_ones = {(group, each.kind, each.began_ms) for group, found in tables.trouble.items() for each in found}
+
+    def place(row: Row) -> tuple[bool, int]:
+        return (row["group_id"], row["kind"], row["began_ms"]) not in open_ones, -row["began_ms"]
+
+    rows = sorted(tables.rows["member_events"], key=place)
     if rows:
         yield "<h2>Crash loops, storms, deployments</h2>"
         cells = (

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from coordinatord.pipeline.analysis import urgent
-from coordinatord.pipeline.analysis.groups import GroupNow, urgency
+from coordinatord.pipeline.analysis.groups import GroupNow
 from coordinatord.pipeline.analysis.members import Event
 from coordinatord.pipeline.run.state import find_state
 from coordinatord.pipeline.source.segments import SourceError
 
 Row = dict[str, Any]
 
-OF_GROUPS = ("rebalances", "members", "member_events", "lag_history")
+OF_GROUPS = ("rebalances", "members", "lag_history")
 """Tables of which only the shown groups' rows are read."""
 MAX_EVENT_FILES = 500
 """The most micro-batches with events; the last ones are read."""
-OF_ALL = ("group_status", "churn", "slo", "expiry")
+OF_ALL = ("group_status", "member_events", "churn", "slo", "expiry")
 
 
 MAX_NAMED = 12
@@ -58,9 +58,9 @@ class Tables:
     trouble: dict[str, list[Event]] = field(default_factory=dict)
     """Crash loops and storms that were not over at `at_ms`."""
 
-    def verdict(self, row: Row) -> tuple[str, str]:
+    def verdict(self, row: Row) -> urgent.Verdict:
         """The worst that is to be said of a group with a row of group_status, and why."""
-        return urgent.verdict(row["status"], row["why"] or "", self.trouble.get(row["group_id"], ()))
+        return urgent.verdict(_group_now(row), self.trouble.get(row["group_id"], ()))
 
     def of(self, table: str, group_id: str) -> list[Row]:
         return [row for row in self.rows.get(table, []) if row["group_id"] == group_id]
@@ -83,9 +83,12 @@ def read(out: Path, limit: int, only: tuple[str, ...] = ()) -> Tables:
     for row in rebalances:
         counts[row["group_id"]] = counts.get(row["group_id"], 0) + 1
     tables.trouble = _trouble(out, tables.at_ms)
+    with_offsets = {row["group_id"] for row in tables.rows["group_status"]}
+    for group in sorted(tables.trouble.keys() - with_offsets):
+        tables.rows["group_status"].append(urgent.judged(group, None, tables.trouble[group])._asdict())
     tables.rows["group_status"].sort(key=lambda row: _urgency(row, tables.verdict(row)[0], counts))
     known = [row["group_id"] for row in tables.rows["group_status"]]
-    known += sorted(counts.keys() - set(known), key=lambda group: (group not in tables.trouble, -counts[group], group))
+    known += sorted(counts.keys() - set(known), key=lambda group: (-counts[group], group))
     for group in only:
         if group not in known:
             raise SourceError(f"{out} has no group {group}")
@@ -98,15 +101,24 @@ def read(out: Path, limit: int, only: tuple[str, ...] = ()) -> Tables:
 
 
 def read_groups(out: Path) -> tuple[int, list[GroupNow], dict[str, int]]:
-    """The time of the tables, the groups' rows, the most urgent first, and how many members each has. SourceError."""
+    """The time of the tables, the groups' rows, the most urgent first, and how many members each has. The status of
+    each row is the group's verdict (analysis.urgent). Raises SourceError.
+    """
     state = find_state(out)
     if state is None:
         raise SourceError(f"{out} has no tables: run `coordinatord pipeline run --out {out}` first")
-    groups = [GroupNow(**{name: row[name] for name in GroupNow._fields}) for row in _rows(out, "group_status")]
+    at_ms = int(state["at_ms"])
+    trouble = _trouble(out, at_ms)
+    now = {row["group_id"]: _group_now(row) for row in _rows(out, "group_status")}
+    groups = [urgent.judged(group, now.get(group), trouble.get(group, ())) for group in now.keys() | trouble.keys()]
     members: dict[str, int] = {}
     for row in _rows(out, "members", ("group_id", "until_ms")):
         members[row["group_id"]] = members.get(row["group_id"], 0) + (row["until_ms"] is None)
-    return int(state["at_ms"]), sorted(groups, key=urgency), members
+    return at_ms, sorted(groups, key=urgent.urgency), members
+
+
+def _group_now(row: Row) -> GroupNow:
+    return GroupNow(**{name: row[name] for name in GroupNow._fields})
 
 
 def _trouble(out: Path, at_ms: int) -> dict[str, list[Event]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinatord.pipeline.analysis.curve import Point, TimeLag, curve, end_offset_at, rate_per_s, time_lag
+from coordinatord.pipeline.analysis.curve import Point, TimeLag, curve, end_offsets_at, rate_per_s, time_lag
 
 POINTS = [Point(0, 1_000), Point(100, 2_000), Point(100, 3_000), Point(300, 5_000)]
 
@@ -16,9 +16,9 @@ def test_rows() -> None:
     assert time_lag(310, 300, now_ms, POINTS) == TimeLag(0, "caught up", 0), "a commit beyond a stale end offset"
     assert time_lag(50, 300, now_ms, POINTS, record_ms=1_700) == TimeLag(8_300, "record", 0)
     assert time_lag(50, 300, now_ms, POINTS, record_ms=99_000) == TimeLag(0, "record", 0), "a producer's clock is ahead"
-    assert time_lag(50, 300, now_ms, POINTS) == TimeLag(8_500, "interpolated", 500)
-    # Nothing was written between 2,000 and 3,000: record 100 came after that.
-    assert time_lag(100, 300, now_ms, POINTS) == TimeLag(7_000, "interpolated", 2_000)
+    assert time_lag(50, 300, now_ms, POINTS) == TimeLag(9_000, "at most", 1_000)
+    # Nothing was written between 2,000 and 3,000: record 100 came after that, and before 5,000.
+    assert time_lag(100, 300, now_ms, POINTS) == TimeLag(7_000, "at most", 2_000)
     assert time_lag(300, 400, now_ms, POINTS) == TimeLag(5_000, "at most", 5_000)
     assert time_lag(5, 400, now_ms, [Point(10, 4_000)]) == TimeLag(6_000, "at least")
     assert time_lag(5, 400, now_ms, []) == TimeLag(None, "unknown")
@@ -33,11 +33,12 @@ def test_a_topic_that_was_made_anew() -> None:
 
 
 def test_the_end_offset_at_a_time_and_the_rate() -> None:
-    assert end_offset_at(2_500, POINTS) == 100
-    assert end_offset_at(4_000, POINTS) == 200
-    assert end_offset_at(5_000, POINTS) == 300
-    assert end_offset_at(999, POINTS) is None
-    assert end_offset_at(5_001, POINTS) is None
+    assert end_offsets_at(2_500, POINTS) == (100, 100), "nothing was written"
+    assert end_offsets_at(4_000, POINTS) == (100, 300), "no line is drawn between two looks"
+    assert end_offsets_at(5_000, POINTS) == (300, 300)
+    assert end_offsets_at(999, POINTS) is None
+    assert end_offsets_at(5_001, POINTS) is None
+    assert end_offsets_at(1, [Point(1, 1), Point(4, 1)]) == (1, 4), "two looks in one millisecond"
     assert rate_per_s(POINTS, 2_000) == 200 / 3
     assert rate_per_s(POINTS, 5_000) is None
 
@@ -66,6 +67,5 @@ def test_the_truth_is_within_the_bound(steps: list[tuple[int, int]], every: int,
     assert told.lag_ms is not None
     assert told.error_ms is not None
     assert told.lag_ms >= 0
-    assert abs(told.lag_ms - truth_ms) <= told.error_ms + 1
-    if told.method == "at most":
-        assert truth_ms <= told.lag_ms
+    assert told.method == "at most"
+    assert told.least_ms <= truth_ms <= told.lag_ms == told.least_ms + told.error_ms

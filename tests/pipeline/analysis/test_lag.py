@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coordinatord.pipeline.analysis.burrow import Commit
 from coordinatord.pipeline.analysis.curve import Point
-from coordinatord.pipeline.analysis.lag import CLOCKS_MS, MAX_STEPS, Ends, history, lag_now, with_lags
+from coordinatord.pipeline.analysis.lag import CLOCKS_MS, MAX_STEPS, Ends, history, lag_now, marks, with_lags
 
 NOW_MS = 100_000
 POINTS = [Point(0, 0), Point(1_000, 50_000), Point(2_000, 100_000)]  # twenty records a second
@@ -14,7 +14,8 @@ COMMITS = [Commit(500, 60_000, None), Commit(1_000, 80_000, None), Commit(1_500,
 def test_a_group_that_gains() -> None:
     lag = lag_now(COMMITS, Ends(100, 2_000, NOW_MS), POINTS, NOW_MS, 60_000)
     assert lag.lag == 500
-    assert (lag.time_lag_ms, lag.time_lag_method, lag.time_lag_error_ms) == (25_000, "interpolated", 25_000)
+    assert (lag.time_lag_ms, lag.time_lag_method, lag.time_lag_error_ms) == (50_000, "at most", 50_000)
+    assert lag.waited_ms == 0, "the record may have come a moment ago"
     assert (lag.lost_records, lag.retention_margin) == (0, 1_400)
     assert (lag.consumed_per_s, lag.produced_per_s) == (25, 20)
     assert lag.zero_in_s == 100
@@ -42,8 +43,9 @@ def test_history_does_not_call_it_caught_up_either() -> None:
     points = [Point(0, 0), Point(0, 300_000), Point(40, 400_000), Point(80, 500_000)]
     offsets = [(900, 20_000), (1_000, 80_000), (1_000, 200_000), (1_000, 350_000), (10, 410_000), (60, 480_000)]
     commits = [Commit(offset, time_ms, None) for offset, time_ms in offsets]
-    assert list(history(commits, points, 50_000)) == [(450_000, 10, 50), (500_000, 60, 20)]
-    assert [commit.lag for commit in with_lags(commits, points)] == [None, None, None, None, 34, 12]
+    assert list(history(commits, points, 50_000)) == [(450_000, 10, 30, 70), (500_000, 60, 20, 20)]
+    assert [mark.lag for mark in marks(commits, points)] == [None, None, None, None, (30, 70), (0, 20)]
+    assert [commit.lag for commit in with_lags(commits, points)] == [None, None, None, None, 30, 0]
 
 
 def test_history_of_one_that_reads_nothing_and_commits_the_former_offset_again_and_again() -> None:
@@ -58,7 +60,7 @@ def test_history_of_a_group_that_is_ahead_of_a_rare_look() -> None:
     """All records came right after the first look: between two looks the group is beyond the straight line."""
     points = [Point(0, 0), Point(1_000, 600_000), Point(1_000, 1_200_000)]
     commits = [Commit(1_000, 10_000, None), Commit(1_000, 700_000, None)]
-    assert {lag for _, _, lag in history(commits, points, 100_000)} == {0}
+    assert {lag[2:] for lag in history(commits, points, 100_000)} == {(0, 0)}
     ahead = [Commit(1_040, 1_190_000, None)]  # of clocks, or since the last look
     assert [commit.lag for commit in with_lags(ahead, points)] == [0]
 
@@ -67,7 +69,7 @@ def test_history_where_the_coordinators_clock_went_back() -> None:
     """Another broker took the group over at 60 s, and its clock is half a minute behind: its commits are later ones."""
     told = [(500, 20_000), (900, 60_000), (1_000, 30_000), (1_100, 50_000), (1_500, 90_000)]
     commits = [Commit(offset, time_ms, None) for offset, time_ms in told]
-    found = {at_ms: offset for at_ms, offset, _ in history(commits, POINTS, 20_000)}
+    found = {at_ms: offset for at_ms, offset, *_ in history(commits, POINTS, 20_000)}
     assert lag_now(commits[1:3], None, [], 100_000, 90_000).consumed_per_s is None, "in no time at all"
     assert found == {20_000: 500, 40_000: 500, 60_000: 1_100, 80_000: 1_100, 100_000: 1_500}
 
@@ -75,7 +77,7 @@ def test_history_where_the_coordinators_clock_went_back() -> None:
 def test_what_retention_took_is_lost_and_no_lag() -> None:
     lag = lag_now(COMMITS[:1], Ends(800, 2_000, NOW_MS), POINTS, NOW_MS, 60_000, record_ms=1)
     assert (lag.lag, lag.lost_records, lag.retention_margin) == (1_200, 300, 0)
-    assert lag.time_lag_method == "interpolated", "the timestamp was another record's"
+    assert lag.time_lag_method == "at most", "the timestamp was another record's"
     assert (lag.consumed_per_s, lag.zero_in_s) == (None, None)
 
 
@@ -93,12 +95,13 @@ def test_an_idle_producer_is_told_from_a_stuck_consumer() -> None:
 
 
 def test_lags_of_commits_and_history() -> None:
-    assert [commit.lag for commit in with_lags(COMMITS, POINTS)] == [700, 600, 500]
+    assert [mark.lag for mark in marks(COMMITS, POINTS)] == [(500, 1_500), (0, 1_000), (500, 500)]
+    assert [commit.lag for commit in with_lags(COMMITS, POINTS)] == [500, 0, 500]
     assert with_lags([Commit(5, 200_000, None)], POINTS)[0].lag is None
     assert list(history(COMMITS, POINTS, 20_000)) == [
-        (60_000, 500, 700),
-        (80_000, 1_000, 600),
-        (100_000, 1_500, 500),
+        (60_000, 500, 500, 1_500),
+        (80_000, 1_000, 0, 1_000),
+        (100_000, 1_500, 500, 500),
     ]
     assert list(history(COMMITS, [], 20_000)) == []
     assert len(list(history([Commit(0, 0, None)], POINTS, 1))) <= MAX_STEPS + 1

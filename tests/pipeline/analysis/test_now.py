@@ -70,8 +70,8 @@ def test_a_groups_longest_time_lag_says_what_it_is() -> None:
     first = row([(50, 7)], [(0, 20)])
     assert (first.lag, first.time_lag_ms) == (13, None)
     assert group_now([caught_up])[7:9] == (0, "caught up")
-    assert group_now([exact, caught_up])[7:9] == (96_000, "interpolated")
-    assert group_now([exact, first])[7:9] == (96_000, "at least"), "the other's may be older"
+    assert group_now([exact, caught_up])[7:9] == (100_000, "at most")
+    assert group_now([exact, first])[7:9] == (100_000, "at least"), "the other's may be older"
     assert group_now([first, caught_up])[7:9] == (None, "unknown")
 
 
