@@ -195,7 +195,9 @@ def _told(life: Row) -> str:
 
 
 def lag(history: Sequence[Row]) -> Plot:
-    """Unread records over time: a curve for each partition with the most of them, and one for the sum of the rest."""
+    """Unread records over time, at most: a curve for each partition with the most of them, and one for the sum of the
+    rest.
+    """
     from plotly import graph_objects
 
     curves: dict[str, dict[int, int]] = defaultdict(dict)

@@ -68,7 +68,8 @@ def write_look(
     expiry = read("expiry").select(*keys, "expires_ms", (~F.col("abandoned")).alias("has_members"))
     waited_ms = F.col("time_lag_ms") - F.coalesce("time_lag_error_ms", F.lit(0))  # at least
     unread = F.when(F.col("lag") > 0, F.lit(at_ms) - waited_ms).alias("unread_ms")
-    columns = ["committed_offset", "committed_ms", "end_offset", "moved_ms", "stood_since_ms", "stood_until_ms"]
+    end = F.when(F.col("lag") == 0, F.col("committed_offset")).otherwise(F.col("end_offset")).alias("end_offset")
+    columns = ["committed_offset", "committed_ms", end, "moved_ms", "stood_since_ms", "stood_until_ms"]
     lag = read("lag").where("committed_offset is not null").select(*keys, *columns, unread)
     names = Seen._fields
     groups = (

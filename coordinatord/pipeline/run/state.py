@@ -1,6 +1,6 @@
 """`OUT/state.json`: what the tables of a directory contain, and the version of everything in the directory.
 
-    {"version": 3, "rules": 3, "batch": 4, "runs": 2, "at_ms": 1700000000000, "ledger": {"0": 17}, "chosen": {…}}
+    {"version": 4, "rules": 3, "batch": 4, "runs": 2, "at_ms": 1700000000000, "ledger": {"0": 17}, "chosen": {…}}
 
 Needs no Spark: the report reads it, too.
 """
@@ -14,9 +14,11 @@ from typing import Any
 
 from coordinatord.pipeline.source.segments import SourceError
 
-STATE_VERSION = 3
-"""Of the state, facts, tables and checkpoints. 3: partition ends are part of the stream; 2: facts of all kinds of the
-consumer protocol are stored. Tables are not migrated: a directory of another version is refused."""
+STATE_VERSION = 4
+"""Of the state, facts, tables and checkpoints. 4: lags have bounds, and groups new statuses; 3: partition ends are part
+of the stream; 2: facts of all kinds of the consumer protocol are stored. Tables are not migrated: a directory of
+another version is refused.
+"""
 RULES = 3
 """Of what tables are made of the facts by: after a run of a program with others, all tables are made anew. 3: causes
 of epochs where sessions are short, and who came where the generation before is lost, are right. 2: last commits of

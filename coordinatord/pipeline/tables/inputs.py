@@ -211,6 +211,23 @@ class Inputs:
         return groups.join(read, "group_id", "left").select("group_id", F.coalesce("topics", nothing).alias("topics"))
 
     @cached_property
+    def subscribed(self) -> DataFrame:
+        """group_id, topics: what the members of each group subscribe to. Groups of which it is not known of each member
+        have null.
+        """
+        topics = F.transform("members", lambda member: member["subscription"]["topics"])
+        is_known = (F.col("protocol_type") == "consumer") & F.forall(topics, lambda each: F.size(each) > 0)
+        classic = self.last_generations.select(
+            "group_id", F.when(is_known, F.array_distinct(F.flatten(topics))).alias("topics")
+        )
+        if not self.has_consumer_groups:
+            return classic
+        consumer = self.consumer_topics.select(
+            "group_id", F.when(F.size("topics") > 0, F.col("topics")).alias("topics")
+        )
+        return classic.join(consumer.select("group_id"), "group_id", "anti").unionByName(consumer)
+
+    @cached_property
     def topic_names(self) -> dict[str, str]:
         """Topic names by id: those that runs have found (source/topic_names.py), and those in the records."""
         if not self.has_consumer_groups:

@@ -16,12 +16,13 @@ from pyspark.sql import functions as F
 
 from coordinatord.pipeline.analysis.burrow import Commit
 from coordinatord.pipeline.analysis.curve import Point
-from coordinatord.pipeline.analysis.groups import group_now
+from coordinatord.pipeline.analysis.groups import SEVERITY, group_now
 from coordinatord.pipeline.analysis.lag import Ends, history
 from coordinatord.pipeline.analysis.now import Now, Partition, standing
-from coordinatord.pipeline.analysis.status import Members
+from coordinatord.pipeline.analysis.status import ALARMING, Members
 from coordinatord.pipeline.analysis.trail import Trail
 from coordinatord.pipeline.source.end_offsets import RecordTimes
+from coordinatord.pipeline.tables.departures import members_now
 from coordinatord.pipeline.tables.inputs import Inputs
 from coordinatord.pipeline.tables.table import Column, Table, arrow_schema
 
@@ -53,7 +54,8 @@ LAG_COLUMNS = (
     Column(
         "lag",
         "bigint",
-        "existing unread records; never negative; null if nothing is committed, if the end is unknown, or is before an "
+        "existing unread records, without transaction markers and aborted records at the end where these are known; "
+        "never negative; null if nothing is committed, if the end is unknown, or is before an "
         "offset to which the group came at least a minute earlier (moved_ms): the topic was deleted and created again, "
         "or has lost records",
     ),
@@ -61,12 +63,18 @@ LAG_COLUMNS = (
     Column(
         "time_lag_method",
         "string",
-        "`caught up`; `record`: the record's own timestamp; `interpolated` on the curve of end offsets; `at least`, "
-        "`at most`: the record is beyond the known part of the curve; `unknown`",
+        "`caught up`; `record`: the record's own timestamp; `at most`: the record came after a known end offset; `at "
+        "least`: it was there at the first one; `unknown`",
     ),
-    Column("time_lag_error_ms", "bigint", "the largest possible error of time_lag_ms; null if there is no bound"),
-    Column("lost_records", "bigint", "records that retention deleted before they were read"),
-    Column("retention_margin", "bigint", "records that retention may still delete before the group loses one"),
+    Column("time_lag_error_ms", "bigint", "time_lag_ms is too large by this at most; null if there is no bound"),
+    Column("lost_records", "bigint", "records that were deleted before they were read"),
+    Column("retention_margin", "bigint", "records that may still be deleted before the group loses one"),
+    Column(
+        "retention_left_ms",
+        "bigint",
+        "until retention.ms lets the oldest unread record be deleted, at most; null if nothing is unread, or "
+        "retention.ms is not known",
+    ),
     Column(
         "consumed_per_s",
         "double",
@@ -87,9 +95,9 @@ LAG_COLUMNS = (
 
 STATUS_COLUMNS = (
     *WHERE,
-    Column("status", "string", "see analysis/status.py: unknown, ok, ended, stopped, stuck, rewound, falling, …"),
+    Column("status", "string", f"see analysis/status.py: {', '.join(SEVERITY)}"),
     Column("why", "string", "the figures behind the status, in words"),
-    Column("alarming", "boolean", "needs attention: stopped, stuck, rewound or falling"),
+    Column("alarming", "boolean", "needs attention: " + ", ".join(word for word in SEVERITY if word in ALARMING)),
     Column("burrow", "string", "OK, WARN, STOP, STALL, REWIND: by Burrow's rules on its window of 10 commits"),
 )
 
@@ -100,9 +108,10 @@ HISTORY_COLUMNS = (
     Column(
         "lag",
         "bigint",
-        "at that moment, with the end offset interpolated; moments at which the group's offset was of a topic that has "
-        "been deleted and created again since have no row",
+        "at that moment, at most: by the next known end offset; moments at which the group's offset was of a topic "
+        "that has been deleted and created again since have no row",
     ),
+    Column("least_lag", "bigint", "at that moment, at least: by the last known end offset"),
 )
 
 GROUP_COLUMNS = (
@@ -130,7 +139,7 @@ BOTH_COLUMNS = (*LAG_COLUMNS, *STATUS_COLUMNS[len(WHERE) :])
 Rows = Iterator[tuple[Any, ...]]
 PerGroup = Callable[[str, list[Commit], Partition, Members], Rows]
 
-HISTORY_ARRAYS = ("_at_ms", "_committed_offset", "_lag")
+HISTORY_ARRAYS = ("_at_ms", "_committed_offset", "_lag", "_least_lag")
 """A partition's rows of lag_history, column by column, beside its row of lag and status."""
 OF_HISTORY = frozenset({"lag_history", "slo"})
 """The tables that are made of them."""
@@ -174,7 +183,7 @@ def per_partition(inputs: Inputs, told: PerGroup) -> DataFrame:
         )
     )
     keys = ["topic", "partition"]
-    of_members = commits.join(F.broadcast(inputs.members), "group_id", "left")
+    of_members = commits.join(F.broadcast(members_now(inputs)), "group_id", "left")
     return of_members.groupBy(*keys).cogroup(inputs.endings.groupBy(*keys)).applyInArrow(apply, ddl)
 
 
@@ -199,7 +208,10 @@ def _by_group(rows: pa.Table) -> Iterator[tuple[str, Members, list[Commit]]]:
         both = zip(offsets[since:end].tolist(), times_ms[since:end].tolist(), strict=True)
         kept = [Commit(offset, committed_ms, None) for offset, committed_ms in both]
         if kept or log_offsets[start] == ASSIGNED:
-            members = Members(rows["has_members"][start].as_py(), rows["empty_ms"][start].as_py())
+            has_any, empty_ms, how, topics = (
+                rows[name][start].as_py() for name in ("has_members", "empty_ms", "how", "topics")
+            )
+            members = Members(has_any, empty_ms, how, None if topics is None else frozenset(topics))
             yield groups.dictionary[groups.indices[start].as_py()].as_py(), members, kept
 
 
@@ -213,8 +225,9 @@ def _one_pass(inputs: Inputs) -> DataFrame:
         trail = Trail(rules.window_ms)
         trail.add_all(commits)
         row = standing(group_id, trail, partition, now_ms, members=members, rules=rules, record_time=time_of)
-        past = list(zip(*history(commits, partition.points, step_ms), strict=True)) if step_ms is not None else []
-        yield (*row, *(map(list, past) if past else ([], [], [])))
+        found = history(commits, partition.points, step_ms) if step_ms is not None else ()
+        past = [(at_ms, offset, most, least) for at_ms, offset, least, most in found]
+        yield (*row, *(map(list, zip(*past, strict=True)) if past else ([], [], [], [])))
 
     return inputs.once("lag, status and history", lambda: per_partition(inputs, told))
 

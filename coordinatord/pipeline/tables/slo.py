@@ -12,7 +12,12 @@ COLUMNS = (
     Column("group_id", "string", ""),
     Column("day", "date", "UTC"),
     Column("lag_target", "bigint", "records: a moment is good if no partition's lag exceeds this"),
-    Column("moments", "bigint", "moments of that day at which the lag is known (lag_history)"),
+    Column(
+        "moments",
+        "bigint",
+        "moments of that day (lag_history) of which it is known whether they are good: both bounds of each lag are "
+        "within the target, or those of one are beyond it",
+    ),
     Column("good_moments", "bigint", "moments within the target"),
     Column("good_minutes", "double", "the time of good moments"),
     Column("bad_minutes", "double", ""),
@@ -36,7 +41,8 @@ def _build(inputs: Inputs) -> DataFrame:
         history.join(widest, "group_id")
         .withColumn("moment", F.floor(F.col("at_ms") / F.col("step_ms")))
         .groupBy("group_id", "step_ms", "moment")
-        .agg(F.max("lag").alias("lag"))
+        .agg(F.max("lag").alias("lag"), F.max("least_lag").alias("least_lag"))
+        .where((F.col("lag") <= options.slo_lag) | (F.col("least_lag") > options.slo_lag))
         .withColumn("day", F.to_date(F.timestamp_millis(F.col("moment") * F.col("step_ms"))))
     )
     good = F.sum((F.col("lag") <= options.slo_lag).cast("bigint"))
