@@ -4,7 +4,7 @@ tables. Memory is bounded by groups, partitions and members, never by records.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
@@ -13,11 +13,11 @@ import numpy as np
 
 from coordinatord.exporter.choice import Choice
 from coordinatord.pipeline.analysis import urgent
-from coordinatord.pipeline.analysis.curve import Point
+from coordinatord.pipeline.analysis.curve import Point, curve
 from coordinatord.pipeline.analysis.generations import TopicPartition
 from coordinatord.pipeline.analysis.groups import group_now
 from coordinatord.pipeline.analysis.history import History
-from coordinatord.pipeline.analysis.lag import Ends
+from coordinatord.pipeline.analysis.lag import NO_TAIL, Ends, Tail
 from coordinatord.pipeline.analysis.now import Now, Partition, standing
 from coordinatord.pipeline.analysis.status import Members, Rules
 from coordinatord.pipeline.analysis.trail import Trail
@@ -42,7 +42,7 @@ class Reading:
     records: int = 0
     _folds: dict[int, Fold] = field(default_factory=dict)
     _points: dict[TopicPartition, list[Point]] = field(default_factory=dict)
-    _bounds: dict[TopicPartition, tuple[int, int, int]] = field(default_factory=dict)
+    _bounds: dict[TopicPartition, Ends] = field(default_factory=dict)
 
     def take(self, log_partition: int, data: bytes, offset: int) -> int:
         """Fold batches of a partition of the log, from `offset` on; returns the next offset."""
@@ -83,6 +83,10 @@ class Reading:
 
     # Ends
 
+    def unknown(self, places: Iterable[TopicPartition]) -> set[TopicPartition]:
+        """Those of the partitions of which no end was ever known."""
+        return set(places) - self._points.keys()
+
     def places(self) -> list[TopicPartition]:
         """The partitions whose ends are wanted: those that groups have read or are assigned; as many as there is room
         for, those that were wanted before first.
@@ -99,11 +103,27 @@ class Reading:
                     if topic in self.topics:
                         yield group, topic, number
 
-    def ended(self, bounds: Mapping[TopicPartition, tuple[int, int]], at_ms: int) -> None:
-        """Where partitions began and ended at that time. Others do not exist, or have no leader."""
+    def ended(
+        self,
+        bounds: Mapping[TopicPartition, tuple[int, int]],
+        at_ms: int,
+        tails: Mapping[TopicPartition, Tail] | None = None,
+        retention: Mapping[str, int] | None = None,
+        earlier: Mapping[TopicPartition, Sequence[Point]] | None = None,
+    ) -> None:
+        """Where partitions began and ended at that time, and as far as they are known their tails, the retention.ms of
+        topics, and earlier ends of partitions that are new here. Other partitions do not exist, or have no leader.
+        """
+        tails, retention, earlier = tails or {}, retention or {}, earlier or {}
         for place, (_start, end) in bounds.items():
-            add_point(self._points.setdefault(place, []), Point(end, at_ms))
-        self._bounds = {place: (start, end, at_ms) for place, (start, end) in bounds.items()}
+            points = self._points.setdefault(place, [])
+            if not points:
+                points += curve(earlier.get(place, ()))
+            add_point(points, Point(end, at_ms))
+        self._bounds = {
+            place: Ends(start, end, at_ms, tails.get(place, NO_TAIL), retention.get(place[0]))
+            for place, (start, end) in bounds.items()
+        }
         for place in self._points.keys() - bounds.keys():
             del self._points[place]
 
@@ -135,7 +155,9 @@ class Reading:
             for group, known in fold.groups.items():
                 if group not in groups and (known.classic is not None or known.count):
                     groups[group] = self._group(group, [], fold, now_ms)
-        endings = [Ending(*place, start, end) for place, (start, end, _) in sorted(self._bounds.items())]
+        endings = [
+            Ending(*place, ends.log_start_offset, ends.end_offset) for place, ends in sorted(self._bounds.items())
+        ]
         return View(now_ms, groups, endings, self.groups.left_out, left_out)
 
     def _standing(self, key: tuple[str, str, int], trail: Trail, members: Members, now_ms: int) -> Now:
@@ -144,8 +166,7 @@ class Reading:
         if found is None:
             partition = Partition(topic, number)
         else:
-            start, end, at_ms = found
-            partition = Partition.of(topic, number, Ends(start, end, at_ms), self._points[topic, number])
+            partition = Partition.of(topic, number, found, self._points[topic, number])
         return standing(group, trail, partition, now_ms, members=members, rules=self.rules)
 
     def _group(self, group: str, rows: Sequence[Now], fold: Fold, now_ms: int) -> GroupView:

@@ -12,14 +12,19 @@ from typing import Any
 from coordinatord.exporter.reading import Reading
 from coordinatord.observe.health import Health
 from coordinatord.observe.logger import get_logger
+from coordinatord.pipeline.analysis.generations import TopicPartition
+from coordinatord.pipeline.analysis.lag import Tail
 from coordinatord.pipeline.source.cluster import Cluster
 from coordinatord.pipeline.source.segments import SourceError
+from coordinatord.pipeline.source.tails import earlier, retention, tails
 from coordinatord.pipeline.source.topic_names import names_from_broker
 from coordinatord.watching.view import View
 
 PATIENCE_S = 10.0
 AGAIN_S = (1.0, 30.0)
 """The shortest and the longest pause after a failure; each is twice the one before."""
+DESCRIBE_S = 600.0
+"""The configurations of topics are asked for this often."""
 REFRESH_S = 30.0
 """Metadata is asked for anew this often: new partitions, and topics made again."""
 
@@ -64,6 +69,14 @@ class Watcher:
         self._now_ms = now_ms
         self._next: dict[int, int] = {}
         self._has_read_all = False
+        self._ends: dict[TopicPartition, int] = {}
+        """Of the last look."""
+        self._tails: dict[TopicPartition, Tail] = {}
+        """Those that were read since a partition has ended there."""
+        self._topics: set[str] = set()
+        self._retention: dict[str, int] = {}
+        """retention.ms, as it was when the configurations of `_topics` were described."""
+        self._described_s = 0.0
         self._refreshed_s = 0.0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
@@ -117,7 +130,14 @@ class Watcher:
         self._read(cluster)
         places = self._reading.places()
         bounds = cluster.bounds(places)
-        self._reading.ended(bounds, self._now_ms())
+        now_ms = self._now_ms()
+        new = {place: bounds[place] for place in self._reading.unknown(bounds)}
+        points = earlier(cluster, new, now_ms, self._reading.rules.window_ms) if new else {}
+        if time.monotonic() - self._described_s > DESCRIBE_S or not {topic for topic, _ in new} <= self._topics:
+            self._topics = {topic for topic, _ in bounds}
+            self._retention = retention(cluster, self._topics)
+            self._described_s = time.monotonic()
+        self._reading.ended(bounds, now_ms, self._look_at_tails(cluster, bounds), self._retention, points)
         self.view = self._reading.view(self._now_ms())
         self.looks += 1
         if not self.is_up:
@@ -126,6 +146,29 @@ class Watcher:
         if not self._has_read_all:
             self._has_read_all = self._reading.histories.is_counting = True
             self._health.ready()
+
+    def _look_at_tails(
+        self, cluster: Cluster, bounds: Mapping[TopicPartition, tuple[int, int]]
+    ) -> dict[TopicPartition, Tail]:
+        """A tail is read once, when a partition has ended at the same offset for two looks: no verdict about a group
+        depends on it while producers write.
+        """
+        ends = {place: end for place, (_start, end) in bounds.items()}
+        same = {place for place, end in ends.items() if self._ends.get(place) == end}
+        known = {place: tail for place, tail in self._tails.items() if place in same}
+        found = tails(cluster, bounds, same - known.keys())
+        merged: dict[TopicPartition, Tail] = {}
+        for place, tail in found.items():
+            before = known.get(place)
+            merged[place] = tail if before is None or before.stable_offset != tail.stable_offset else before
+        # One whose transaction has ended is read again at the next look.
+        self._tails = {
+            place: tail
+            for place, tail in merged.items()
+            if place in same and (place not in known or known[place].stable_offset == tail.stable_offset)
+        }
+        self._ends = ends
+        return merged
 
     def _check_cluster(self, cluster_id: str | None) -> None:
         if self.cluster_id is not None and cluster_id is not None and cluster_id != self.cluster_id:

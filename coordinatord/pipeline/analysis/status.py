@@ -192,9 +192,9 @@ def _gone(members: Members, now_ms: int) -> str:
 
 def _transaction(ends: Ends, now_ms: int) -> str:
     """What a group waits for that has read all committed records before a transaction."""
-    found = ends.open
+    found = ends.tail.open
     if found is None or found.producer_id is None:
-        return f"it waits for an open transaction that begins at offset {ends.stable_offset}"
+        return f"it waits for an open transaction that begins at offset {ends.tail.stable_offset}"
     name = f" ({found.transactional_id})" if found.transactional_id else ""
     since = "" if found.since_ms is None else f", open for {_s(max(0, now_ms - found.since_ms))}"
     return f"it waits for an open transaction of producer {found.producer_id}{name}{since}"

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from coordinatord.pipeline.analysis.curve import Point
 from coordinatord.pipeline.analysis.generations import TopicPartition
 from coordinatord.pipeline.analysis.groups import GroupNow, group_now
-from coordinatord.pipeline.analysis.lag import Ends
 from coordinatord.pipeline.analysis.members import Event
 from coordinatord.pipeline.analysis.now import Now, Partition, RecordTime, no_record_time, standing
 from coordinatord.pipeline.analysis.status import Rules
@@ -155,9 +154,8 @@ class Scene:
         if known is None:
             known, ending = Partition(topic, number), self.endings.get((topic, number))
             if ending is not None:
-                ends = Ends(ending.log_start_offset, ending.end_offset, ending.sampled_ms)
-                earlier = [] if self.directory is None else points_of(self.directory, ending)
-                known = Partition.of(topic, number, ends, [*earlier, *self.samples[topic, number]])
+                earlier = ending.points if self.directory is None else points_of(self.directory, ending)
+                known = Partition.of(topic, number, ending.ends, [*earlier, *self.samples[topic, number]])
             self._partitions[topic, number] = known
         return known
 
@@ -170,6 +168,7 @@ def _endings(
     ends: str | None,
     directory: str | None,
     broker: Mapping[str, Any],
+    window_ms: int,
     now_ms: int,
     places: Collection[TopicPartition],
 ) -> list[Ending]:
@@ -178,7 +177,7 @@ def _endings(
         return []
     if directory is not None:
         return from_directories([directory], now_ms, frozenset(topic for topic, _ in places), with_points=False)
-    return from_broker(ends, now_ms, places, broker)
+    return from_broker(ends, now_ms, places, broker, window_ms)
 
 
 def _names(directories: Sequence[str], bootstrap: str | None, broker: Mapping[str, Any]) -> dict[str, str]:
@@ -209,7 +208,7 @@ class Looks:
         """Read what is new. With `last`, nobody looks again: what was read is judged where it was read, and dropped.
         Raises SourceError.
         """
-        look_up = partial(_endings, self.ends, self._directory, self.broker)
+        look_up = partial(_endings, self.ends, self._directory, self.broker, self.rules.window_ms)
         scene = Scene(self.options.wanted, self._samples, now_ms, self.rules, self._directory, look_up)
         new = self._read(scene.alone if last else None)
         found: dict[str, Fold | Verdict] = {**self._folds, **new}

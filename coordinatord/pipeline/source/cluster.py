@@ -26,6 +26,8 @@ FETCH_BYTES = 8 << 20
 TIMEOUT_MS = 30_000
 FETCH_VERSION = 12
 """The last one with topic names."""
+PEEKS_AT_ONCE = 1_000
+"""Partitions of one request for the first bytes from an offset on."""
 EARLIEST, LATEST = -2, -1
 ATTEMPTS = 3
 """How often bounds are asked for while nodes have errors for partitions that they do not lead any more."""
@@ -188,6 +190,64 @@ class Cluster:
                     break
         return {place: (starts[place], ends[place]) for place in ends if place in starts}, is_stale
 
+    def list_offsets(
+        self, places: Iterable[TopicPartition], which: int, *, committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        """What ListOffsets answers for a timestamp, or for LATEST, of the partitions that have a leader which answers:
+        -1 if no record is as late. With `committed` under isolation.level=read_committed.
+        """
+        found: dict[TopicPartition, int] = {}
+        for leader, of_leader in self._by_leader(places).items():
+            topics: dict[str, list[int]] = {}
+            for topic, number in of_leader:
+                topics.setdefault(topic, []).append(number)
+            answer = self._send(leader, _offsets_request(topics, which, committed=committed))
+            for each in () if answer is None else answer.topics:
+                found |= {
+                    (each.name, one.partition_index): one.offset
+                    for one in each.partitions
+                    if one.error_code == ErrorCode.NONE
+                }
+        return found
+
+    def peek(self, offsets: Mapping[TopicPartition, int], size: int) -> dict[TopicPartition, bytes]:
+        """The batches of partitions from these offsets on, whole ones of `size` bytes together at most; of partitions
+        that the user may read. No bytes: the first batch is larger.
+        """
+        found: dict[TopicPartition, bytes] = {}
+        for leader, places in self._by_leader(offsets).items():
+            for begin in range(0, len(places), PEEKS_AT_ONCE):
+                chosen = {place: offsets[place] for place in places[begin : begin + PEEKS_AT_ONCE]}
+                answer = self._send(leader, _peek_request(chosen, size))
+                for topic in () if answer is None else answer.responses:
+                    for each in topic.partitions:
+                        if each.error_code == ErrorCode.NONE:
+                            found[topic.topic, each.partition_index] = bytes(each.records or b"")
+        return found
+
+    def _by_leader(self, places: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        found: dict[int, list[TopicPartition]] = {}
+        for place in sorted(places):
+            leader = self._leaders.get(place, -1)
+            if leader != -1:
+                found.setdefault(leader, []).append(place)
+        return found
+
+    def ask(self, request: Any, node: int | None = None) -> Any:
+        """A node's response; None if it does not answer, or does not know the request."""
+        manager = self._consumer._manager
+        try:
+            return self._run(manager.send(request, node_id=manager.least_loaded_node() if node is None else node))
+        except KafkaError as error:
+            if manager.is_lasting(error):
+                raise self._told(error) from None
+            return None
+
+    @property
+    def nodes(self) -> list[int]:
+        """The ids of all brokers."""
+        return [broker.node_id for broker in self._consumer._manager.cluster.brokers()]
+
     def log_bounds(self, numbers: Iterable[int]) -> dict[int, tuple[int, int]]:
         """Where the log's partitions begin and end."""
         found = self.bounds((self.log_topic, number) for number in numbers)
@@ -224,7 +284,7 @@ def _possible(places: Iterable[TopicPartition]) -> set[TopicPartition]:
     return {place for place in places if TOPIC_NAME.fullmatch(place[0]) and place[0] not in (".", "..")}
 
 
-def _offsets_request(topics: Mapping[str, list[int]], which: int) -> Any:
+def _offsets_request(topics: Mapping[str, list[int]], which: int, *, committed: bool = False) -> Any:
     parts = ListOffsetsRequest.ListOffsetsTopic
     wanted = [
         parts(
@@ -236,7 +296,25 @@ def _offsets_request(topics: Mapping[str, list[int]], which: int) -> Any:
         )
         for topic, numbers in topics.items()
     ]
-    return ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=wanted, min_version=1, max_version=5)
+    return ListOffsetsRequest(
+        replica_id=-1, isolation_level=int(committed), topics=wanted, min_version=1 + committed, max_version=5
+    )
+
+
+def _peek_request(offsets: Mapping[TopicPartition, int], size: int) -> Any:
+    topics: dict[str, list[Any]] = {}
+    for (topic, number), offset in offsets.items():
+        topics.setdefault(topic, []).append(
+            FetchRequest.FetchTopic.FetchPartition(
+                partition=number, current_leader_epoch=-1, fetch_offset=offset, last_fetched_epoch=-1,
+                log_start_offset=-1, partition_max_bytes=size,
+            )
+        )  # fmt: skip
+    return FetchRequest(
+        max_wait_ms=0, min_bytes=0, max_bytes=FETCH_BYTES, isolation_level=0, session_id=0, session_epoch=-1,
+        topics=[FetchRequest.FetchTopic(topic=topic, partitions=wanted) for topic, wanted in topics.items()],
+        forgotten_topics_data=[], rack_id="", min_version=5, max_version=FETCH_VERSION,
+    )  # fmt: skip
 
 
 def _request(topic: str, offsets: Mapping[int, int]) -> Any:

@@ -17,7 +17,10 @@ from typing import Any
 
 from coordinatord.pipeline.analysis.curve import Point
 from coordinatord.pipeline.analysis.generations import TopicPartition
+from coordinatord.pipeline.analysis.lag import NO_TAIL, Ends, Tail
+from coordinatord.pipeline.analysis.status import Rules
 from coordinatord.pipeline.source import store
+from coordinatord.pipeline.source.markers import BACK_BYTES, batches, tail_of
 from coordinatord.pipeline.source.options import PATIENCE_S
 from coordinatord.pipeline.source.segments import (
     Log,
@@ -29,11 +32,14 @@ from coordinatord.pipeline.source.segments import (
     walk,
 )
 from kafka_wire.errors import DecodeError
-from kafka_wire.records.batch import HEADER_BYTES, read_header
+from kafka_wire.records.batch import CONTROL, HEADER_BYTES, TRANSACTIONAL, read_header
 from kafka_wire.records.key_values import key_values
 
 #: An entry of Kafka's time index: the greatest timestamp so far, and the relative offset of its record.
 TIME_ENTRY = struct.Struct(">qi")
+
+#: The window of a status by default: analysis.status.Rules.
+WINDOW_MS = Rules().window_ms
 
 #: The most points kept for one partition: enough for a curve.
 MAX_POINTS = 1_000
@@ -54,6 +60,13 @@ class Ending:
     log_start_offset: int
     end_offset: int
     points: tuple[Point, ...] = ()
+    tail: Tail = NO_TAIL
+    retention_ms: int | None = None
+
+    @property
+    def ends(self) -> Ends:
+        """For the rules."""
+        return Ends(self.log_start_offset, self.end_offset, self.sampled_ms, self.tail, self.retention_ms)
 
 
 def is_place(text: str) -> bool:
@@ -174,7 +187,23 @@ def _ending(log: Log, topic: str, now_ms: int, start: int, with_points: bool) ->
             if batch.sound:
                 end = max(end, batch.last_offset + 1)
     points = tuple(_earlier(segments)) if with_points else ()
-    return Ending(topic, log.partition, now_ms, _start(segments[0].base_offset, start, end), end, points)
+    start = _start(segments[0].base_offset, start, end)
+    return Ending(topic, log.partition, now_ms, start, end, points, _tail(last, end))
+
+
+def _tail(segment: Segment, end: int) -> Tail:
+    """The tail of a partition, from its last segment."""
+    entries = index_entries(segment)
+    positions = [0, *(int(position) for position in entries[:, 1])]
+    with open(segment.path, "rb") as file:
+        file.seek(positions[-1])
+        closing = batches(file.read(BACK_BYTES))
+        if not closing or not closing[-1].header.attributes & (CONTROL | TRANSACTIONAL):
+            return NO_TAIL
+        first = next(each for each in positions if each >= segment.size - BACK_BYTES or each == positions[-1])
+        file.seek(first)
+        found = batches(file.read(segment.size - first))
+    return tail_of(found, found[0].header.base_offset, end) if found else NO_TAIL
 
 
 def _earlier(segments: Sequence[Segment]) -> list[Point]:
@@ -257,14 +286,26 @@ def _record_time(segment: Segment, offset: int) -> int | None:
 
 
 def from_broker(
-    bootstrap: str, now_ms: int, partitions: Collection[TopicPartition] | None, options: Mapping[str, Any] | None = None
+    bootstrap: str,
+    now_ms: int,
+    partitions: Collection[TopicPartition] | None,
+    options: Mapping[str, Any] | None = None,
+    window_ms: int = WINDOW_MS,
 ) -> list[Ending]:
-    """The present ends of these partitions (None: of all topics but internal ones), from the broker; those that it does
-    not have, or that have no leader now, are omitted. SourceError if no broker answers. `options` go to kafka-python
-    (security_protocol, ssl_cafile …).
+    """The present ends of these partitions (None: of all topics but internal ones), from the broker, with their tails,
+    and with ends within the window by the timestamps of records. Those that it does not have, or that have no leader
+    now, are omitted. SourceError if no broker answers. `options` go to kafka-python (security_protocol, ssl_cafile …).
     """
     from coordinatord.pipeline.source.cluster import Cluster
+    from coordinatord.pipeline.source.tails import earlier, retention, tails
 
     with Cluster(bootstrap, options or {}, PATIENCE_S) as cluster:
         found = cluster.bounds(cluster.places() if partitions is None else partitions)
-    return [Ending(*place, now_ms, start, end) for place, (start, end) in sorted(found.items())]
+        points, of_place = earlier(cluster, found, now_ms, window_ms), tails(cluster, found)
+        kept = retention(cluster, {topic for topic, _ in found})
+    return [
+        Ending(
+            *place, now_ms, start, end, tuple(points.get(place, ())), of_place.get(place, NO_TAIL), kept.get(place[0])
+        )
+        for place, (start, end) in sorted(found.items())
+    ]

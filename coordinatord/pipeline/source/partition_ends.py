@@ -7,7 +7,7 @@ nothing, so a repeated micro-batch looks again; its rows say when.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
+from coordinatord.pipeline.analysis.lag import NO_TAIL, Open, Tail
 from coordinatord.pipeline.decode.wanted import Names
 from coordinatord.pipeline.source.end_offsets import Ending, from_broker, from_directories
 from coordinatord.pipeline.source.options import BROKER_PREFIX, broker_settings, check_address, name_list
@@ -23,9 +24,13 @@ from coordinatord.pipeline.source.options import BROKER_PREFIX, broker_settings,
 NAME = "partition_ends"
 ENDS_DDL = (
     "topic string, partition int, sampled_ms bigint, log_start_offset bigint, end_offset bigint, "
-    "points array<struct<offset: bigint, time_ms: bigint>>"
+    "points array<struct<offset: bigint, time_ms: bigint>>, tail struct<readable_end: bigint, stable_offset: bigint, "
+    "stable_end: bigint, producer_id: bigint, since_ms: bigint, transactional_id: string>, retention_ms bigint"
 )
 _POINT = pa.struct([("offset", pa.int64()), ("time_ms", pa.int64())])
+_TAIL = pa.struct(
+    [(name, pa.int64()) for name in (*Tail._fields[:-1], *Open._fields[:-1])] + [(Open._fields[-1], pa.string())]
+)
 _SCHEMA = pa.schema(
     [
         ("topic", pa.string()),
@@ -34,6 +39,8 @@ _SCHEMA = pa.schema(
         ("log_start_offset", pa.int64()),
         ("end_offset", pa.int64()),
         ("points", pa.list_(_POINT)),
+        ("tail", _TAIL),
+        ("retention_ms", pa.int64()),
     ]
 )
 
@@ -63,6 +70,15 @@ class Place:
             return []
         names = Names(self.topics) if self.topics else None
         return [each for each in found if names is None or each.topic in names]
+
+
+def tail_of(row: Mapping[str, Any] | None) -> Tail:
+    """The tail in a row of this source."""
+    if row is None:
+        return NO_TAIL
+    opened = Open(*(row[name] for name in Open._fields))
+    is_open = opened.producer_id is not None
+    return Tail(row["readable_end"], row["stable_offset"], row["stable_end"], opened if is_open else None)
 
 
 class PartitionEnds(DataSource):
@@ -103,6 +119,8 @@ def _read(place: Place) -> Iterator[pa.RecordBatch]:
             "log_start_offset": each.log_start_offset,
             "end_offset": each.end_offset,
             "points": [{"offset": point.offset, "time_ms": point.time_ms} for point in each.points],
+            "tail": {**each.tail._asdict(), **({} if each.tail.open is None else each.tail.open._asdict())},
+            "retention_ms": each.retention_ms,
         }
         for each in place.look()
     ]

@@ -258,7 +258,9 @@ class Inputs:
 
     @cached_property
     def endings(self) -> DataFrame:
-        """topic, partition, log_start_offset, end_offset, sampled_ms (the last known), and `points`: all of them."""
+        """topic, partition, log_start_offset, end_offset, tail, retention_ms, sampled_ms (the last known), and
+        `points`: all of them.
+        """
         path = self.out / "end_offsets"
         if not any(path.glob("*")):
             return nothing(self.spark, ENDS_DDL)
@@ -270,6 +272,8 @@ class Inputs:
             F.max("sampled_ms").alias("sampled_ms"),
             F.max_by("log_start_offset", "sampled_ms").alias("log_start_offset"),
             F.max_by("end_offset", "sampled_ms").alias("end_offset"),
+            F.max_by("tail", "sampled_ms").alias("tail"),
+            F.max_by("retention_ms", "sampled_ms").alias("retention_ms"),
             # A directory gives its whole history each time: the last look's is enough.
             F.concat(F.max_by("points", "sampled_ms"), F.collect_list(sample)).alias("points"),
         )

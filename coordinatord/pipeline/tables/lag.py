@@ -22,6 +22,7 @@ from coordinatord.pipeline.analysis.now import Now, Partition, standing
 from coordinatord.pipeline.analysis.status import ALARMING, Members
 from coordinatord.pipeline.analysis.trail import Trail
 from coordinatord.pipeline.source.end_offsets import RecordTimes
+from coordinatord.pipeline.source.partition_ends import tail_of
 from coordinatord.pipeline.tables.departures import members_now
 from coordinatord.pipeline.tables.inputs import Inputs
 from coordinatord.pipeline.tables.table import Column, Table, arrow_schema
@@ -149,7 +150,10 @@ def _partition(topic: str, number: int, endings: pa.Table) -> Partition:
     if not endings.num_rows:
         return Partition(topic, number)
     row = endings.slice(0, 1).to_pylist()[0]
-    ends = Ends(int(row["log_start_offset"]), int(row["end_offset"]), int(row["sampled_ms"]))
+    ends = Ends(
+        int(row["log_start_offset"]), int(row["end_offset"]), int(row["sampled_ms"]), tail_of(row["tail"]),
+        row["retention_ms"],
+    )  # fmt: skip
     return Partition.of(topic, number, ends, [Point(int(p["offset"]), int(p["time_ms"])) for p in row["points"]])
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from coordinatord.pipeline.analysis.burrow import Commit
 from coordinatord.pipeline.analysis.curve import AT_LEAST, UNKNOWN, Bounds, Point
-from coordinatord.pipeline.analysis.lag import Ends, Lag, Mark, Open
+from coordinatord.pipeline.analysis.lag import Ends, Lag, Mark, Open, Tail
 from coordinatord.pipeline.analysis.now import Now, Partition, standing
 from coordinatord.pipeline.analysis.status import Members, Rules, Status, partition_status
 from coordinatord.pipeline.analysis.trail import Trail
@@ -190,7 +190,8 @@ def row_of_commits(
     """(seconds ago, committed offset), and (seconds ago, end offset) of the partition."""
     points = [Point(offset, NOW_MS - ago_s * 1000) for ago_s, offset in end_points]
     trail = Trail(600_000, [Commit(offset, NOW_MS - ago_s * 1000, None) for ago_s, offset in each])
-    known = Ends(**{"log_start_offset": 0, "end_offset": points[-1].offset, "sampled_ms": NOW_MS} | ends)
+    tail = Tail(**{name: ends.pop(name) for name in Tail._fields if name in ends})
+    known = Ends(**{"log_start_offset": 0, "end_offset": points[-1].offset, "sampled_ms": NOW_MS, "tail": tail} | ends)
     partition = Partition.of("t", 0, known, points)
     return standing("g", trail, partition, NOW_MS, members=members or Members(True), rules=Rules())
 

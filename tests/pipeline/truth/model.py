@@ -19,24 +19,37 @@ WINDOW_MS = 600_000
 THINNED_MS = 2 * WINDOW_MS / 64
 """Of many commits, those that are so much apart stand for all."""
 WEEK_MS = 10_080 * 60_000
-SEVERITY = ("stopped", "stuck", "rewound", "falling", "behind", "catching", "unknown", "ended", "ok")
+SEVERITY = (
+    "members expired", "records lost", "stopped", "stuck", "near loss", "rewound", "falling", "behind", "waiting",
+    "catching", "unknown", "ended", "ok", "unsubscribed",
+)  # fmt: skip
+ALARMING = SEVERITY[:5] + SEVERITY[5:7]
 Row = dict[str, Any]
+Bounds = tuple[float, float]
+"""The least and the greatest value."""
 
 
 def some_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
 
 
-def course(earlier: list[float], later: list[float]) -> str:
-    """Of lags at two times, one list at least: they have changed if nine of ten pairs say so, and the medians."""
-    median = [sorted(each)[(len(each) - 1) // 2] for each in (earlier, later)]
-    least = 0.05 if len(earlier) > 2 else 0.5
-    if abs(median[1] - median[0]) > least * max(*median, 1):
-        pairs = [(a, b) for a in earlier for b in later]
-        if sum(b > a for a, b in pairs) >= 0.9 * len(pairs):
-            return "falling"
-        if sum(b < a for a, b in pairs) >= 0.9 * len(pairs):
-            return "catching"
+def course(earlier: list[Bounds], later: list[Bounds]) -> str:
+    """Of the bounds of lags at two times: they have grown, or shrunk, if nine of ten pairs and the medians say so,
+    whatever is true within the bounds; by a twentieth and ten records at least.
+    """
+
+    def has_grown(low: list[float], high: list[float]) -> bool:
+        median = [sorted(each)[(len(each) - 1) // 2] for each in (low, high)]
+        change = median[1] - median[0]
+        if change < 10 or change <= 0.05 * max(median[1], 1):
+            return False
+        pairs = [(a, b) for a in low for b in high]
+        return sum(b > a for a, b in pairs) >= 0.9 * len(pairs)
+
+    if has_grown([most for _, most in earlier], [least for least, _ in later]):
+        return "falling"
+    if has_grown([most for _, most in later], [least for least, _ in earlier]):
+        return "catching"
     return "behind"
 
 
@@ -86,16 +99,16 @@ class Model:
         """(time, end offset) as far as a reader can know them."""
         return [(ms, last + 1) for (ms, last) in topic.indexed if last >= topic.start] + [(self.now_ms, topic.end)]
 
-    def end_at(self, topic: Topic, at_ms: int) -> float | None:
-        """By a straight line between two points."""
-        for (ms, end), (next_ms, next_end) in pairwise(self.points(topic)):
-            if ms <= at_ms <= next_ms:
-                return next_end if at_ms == next_ms else end + (at_ms - ms) / (next_ms - ms) * (next_end - end)
-        return None
+    def end_at(self, topic: Topic, at_ms: int) -> Bounds | None:
+        """The last known end before, and the next known one."""
+        points = self.points(topic)
+        if not points[0][0] <= at_ms <= points[-1][0]:
+            return None
+        return max(end for ms, end in points if ms <= at_ms), min(end for ms, end in points if ms >= at_ms)
 
-    def lag_at(self, topic: Topic, commit: Commit) -> int | None:
+    def lag_at(self, topic: Topic, commit: Commit) -> Bounds | None:
         end = self.end_at(topic, commit.ms)
-        return None if end is None else max(0, round(end) - commit.offset)
+        return None if end is None else (max(0, end[0] - commit.offset), max(0, end[1] - commit.offset))
 
     # lag and status
 
@@ -114,8 +127,8 @@ class Model:
         if not commits:
             names = (
                 "committed_offset", "committed_ms", "moved_ms", "stood_since_ms", "stood_until_ms", "lag",
-                "time_lag_ms", "time_lag_error_ms", "lost_records", "retention_margin", "consumed_per_s",
-                "zero_in_s", "burrow",
+                "time_lag_ms", "time_lag_error_ms", "lost_records", "retention_margin", "retention_left_ms",
+                "consumed_per_s", "zero_in_s", "burrow",
             )  # fmt: skip
             is_empty = topic.start == topic.end
             return row | dict.fromkeys(names) | {
@@ -137,13 +150,12 @@ class Model:
             **self._time_lag(topic, last.offset),
             "lost_records": max(0, topic.start - last.offset),
             "retention_margin": max(0, last.offset - topic.start),
+            "retention_left_ms": None,
             "consumed_per_s": lambda value: value in consumed,
             "zero_in_s": lambda value: value in {self._zero(lag, each, produced) for each in consumed},
             "status": lambda value: value in statuses,
             "why": some_text,
-            "alarming": lambda value: (
-                value in {each in ("stopped", "stuck", "rewound", "falling") for each in statuses}
-            ),
+            "alarming": lambda value: value in {each in ALARMING for each in statuses},
             "burrow": self._burrow(topic, commits, lag),
         }
 
@@ -186,11 +198,10 @@ class Model:
         if not before:
             at_least = self.now_ms - after[0]
             return {"time_lag_ms": at_least, "time_lag_method": "at least", "time_lag_error_ms": None}
-        width = after[0] - before[-1]
         return {
-            "time_lag_ms": lambda value: abs(value - waits_ms) <= width,
-            "time_lag_method": "interpolated",
-            "time_lag_error_ms": lambda value: width / 2 <= value <= width,
+            "time_lag_ms": lambda value: value == self.now_ms - before[-1] >= waits_ms,
+            "time_lag_method": "at most",
+            "time_lag_error_ms": after[0] - before[-1],
         }
 
     def _runs(self, commits: list[Commit]) -> list[list[int]]:
@@ -227,11 +238,22 @@ class Model:
     def _statuses(self, group: Group, topic: Topic, commits: list[Commit], lag: int) -> set[str]:
         """The status; several if it depends on which of the window's first commits is the first."""
         if lag < 1:
-            return {"ok"}
+            return {"records lost" if topic.start > commits[-1].offset else "ok"}
         last, silent_ms = commits[-1], self.now_ms - commits[-1].ms
         empty_ms = group.made[-1].at_ms if group.made and not group.made[-1].owned else None
-        if empty_ms is not None and (last.ms <= empty_ms or silent_ms > WINDOW_MS):
+        has_ended = empty_ms is not None and (last.ms <= empty_ms or silent_ms > WINDOW_MS)
+        if has_ended and empty_ms is not None and self._have_expired(group, empty_ms):
+            came = topic.end - topic.end_at(empty_ms)
+            if came and min(end for ms, end in self.points(topic) if ms >= empty_ms) < topic.end:
+                return {"members expired"}
+        if topic.start > last.offset:
+            return {"records lost"}
+        if has_ended:
             return {"ended"}
+        if silent_ms > WINDOW_MS and not group.made:
+            moved = [b for a, b in pairwise(commits[-10:]) if b.offset > a.offset]
+            if len(moved) < 3:
+                return {"ended"}
         waited_ms = self._waited(topic, last.offset)
         if silent_ms > WINDOW_MS:
             patience_ms = max(WINDOW_MS, 3 * self._rhythm(commits))
@@ -246,14 +268,16 @@ class Model:
                 return {"rewound"}
         return self._courses(topic, commits, lag)
 
+    @staticmethod
+    def _have_expired(group: Group, empty_ms: int) -> bool:
+        return any(life.end == "expired" for life in group.lives if life.until_ms == empty_ms)
+
     def _waited(self, topic: Topic, committed: int) -> float:
-        """How long the oldest unread record has waited as far as is known; infinity if it is not."""
+        """How long the oldest unread record has waited, at least."""
         told = self._time_lag(topic, committed)
-        if told["time_lag_method"] == "at least":
-            return float("inf")
-        if told["time_lag_method"] == "record":
-            return float(told["time_lag_ms"])
-        return self.now_ms - topic.appended_ms(max(committed, topic.start))
+        if told["time_lag_method"] == "at most":
+            return self.now_ms - min(ms for ms, end in self.points(topic) if end > topic.start)
+        return float(told["time_lag_ms"])
 
     def _rhythm(self, commits: list[Commit]) -> int:
         silences = [(a.ms, b.ms) for a, b in pairwise(commits) if 3 * (b.ms - a.ms) > WINDOW_MS][-10:]
@@ -274,10 +298,12 @@ class Model:
             known = [each for each in (self.lag_at(topic, commit) for commit in rest) if each is not None]
             longest_ms = max((b.ms - a.ms for a, b in pairwise(rest)), default=None)
             silent_ms = self.now_ms - commits[-1].ms
+            times = [commit.ms for commit in rest if self.lag_at(topic, commit) is not None]
             halves = known[: len(known) // 2], known[-(len(known) // 2) :]
             if longest_ms is not None and silent_ms > max(WINDOW_MS / 4, 3 * longest_ms):
-                halves = known, [lag]
-            found.add(course(*halves) if halves[0] else "behind")
+                halves, times = (known, [(lag, lag)]), [*times, self.now_ms]
+            is_enough = len(halves[0]) >= 3 and times[-1] - times[0] >= WINDOW_MS / 4
+            found.add(course(*halves) if is_enough else "behind")
         return found
 
     def _burrow(self, topic: Topic, commits: list[Commit], lag: int) -> str:
@@ -288,7 +314,8 @@ class Model:
         is_late = self.now_ms // 1000 * 1000 - last.ms > last.ms - first.ms
         if is_late and all(end > last.offset for _, end in self.points(topic)[-10:]):
             return "STOP"
-        lags = [self.lag_at(topic, each) for each in window]
+        # As Burrow counts: by the last end that is known then.
+        lags = [None if found is None else found[0] for found in (self.lag_at(topic, each) for each in window)]
         if 0 in lags:
             return "OK"
         if any(b.offset < a.offset for a, b in pairwise(window)):
@@ -337,16 +364,19 @@ class Model:
                 found[(group.name, *place, at_ms)] = {
                     "group_id": group.name, "topic": place[0], "partition": place[1], "at_ms": at_ms,
                     "committed_offset": committed,
-                    "lag": lambda value, low=low, high=high: max(0, low) <= value <= max(0, high),
+                    "lag": max(0, high), "least_lag": max(0, low),
                 }  # fmt: skip
         return found
 
     def slo(self, history: Iterable[Row], target: int) -> dict[tuple[str, Any], Row]:
         """From the rows of lag_history as they were found right: a moment a minute."""
-        worst: dict[tuple[str, int], int] = {}
+        bounds: dict[tuple[str, int], tuple[int, int]] = {}
         for row in history:
             key = row["group_id"], row["at_ms"]
-            worst[key] = max(worst.get(key, 0), row["lag"])
+            least, most = bounds.get(key, (0, 0))
+            bounds[key] = max(least, row["least_lag"]), max(most, row["lag"])
+        # A moment counts if both bounds agree.
+        worst = {key: most for key, (least, most) in bounds.items() if most <= target or least > target}
         found: dict[tuple[str, Any], Row] = {}
         for group, day in {(group, datetime.fromtimestamp(ms / 1000, UTC).date()) for group, ms in worst}:
             lags = [

@@ -76,9 +76,9 @@ def test_how_far_each_group_was_behind(world: tuple[World, Path]) -> None:
     for group, (topic, number) in model.places():
         commits = [Commit(each.offset, each.ms, None) for each in model.commits(group, (topic, number))]
         points = [Point(end, ms) for ms, end in model.points(model.world.topics[topic, number])]
-        for at_ms, offset, lag in history(commits, points, 60_000):
-            rows.append((group.name, topic, number, at_ms, offset, lag))
-    names = ("group_id", "topic", "partition", "at_ms", "committed_offset", "lag")
+        for at_ms, offset, least, most in history(commits, points, 60_000):
+            rows.append((group.name, topic, number, at_ms, offset, most, least))
+    names = ("group_id", "topic", "partition", "at_ms", "committed_offset", "lag", "least_lag")
     found = [dict(zip(names, row, strict=True)) for row in rows]
     wrong = differences("lag_history", names, found, model.lag_history(), names[:4])
     assert not wrong, "\n".join(wrong)
