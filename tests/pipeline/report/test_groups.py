@@ -47,6 +47,27 @@ def test_the_most_urgent_first(tmp_path: Path) -> None:
     assert len(told) == 8, "nobody else is named"
 
 
+def test_a_crash_loop_needs_somebody_whatever_the_offsets_say(tmp_path: Path) -> None:
+    """Also in a group that has never committed, which has no row of its own."""
+    write(tmp_path, [group("fine", "ok", 0), group("well", "ok", 0)])
+    event = {
+        "kind": "crash loop", "began_ms": 1_000, "ended_ms": 100_000, "client_id": "c", "host": "/h", "count": 5,
+        "text": "c on h came 5 times, for 2 s each",
+    }  # fmt: skip
+    over = event | {"ended_ms": 121_000 - 3_600_000}
+    rows = [{"group_id": name, **each} for name, each in (("fine", event), ("new", event), ("well", over))]
+    directory = tmp_path / "tables" / "member_events" / "bucket=3"
+    directory.mkdir(parents=True)
+    parquet.write_table(pa.Table.from_pylist(rows), directory / "part.parquet")
+    _, groups, _ = read_groups(tmp_path)
+    assert [(row.group_id, row.status) for row in groups] == [
+        ("fine", "crash loop"), ("new", "crash loop"), ("well", "ok"),
+    ]  # fmt: skip
+    told = list(_who_needs_somebody(tmp_path))
+    assert told[1].endswith("3 groups, 2 of them need somebody")
+    assert "c on h came 5 times, for 2 s each" in told[4]
+
+
 def test_who_is_fine_is_not_named(tmp_path: Path) -> None:
     write(tmp_path, [group("fine", "ok", 0)])
     assert list(_who_needs_somebody(tmp_path))[1:3] == ["1970-01-01 00:02:01Z  1 group; none needs anybody", ""]
