@@ -25,9 +25,6 @@ DEPLOY_MS = 10 * MINUTE_MS
 STORM_REBALANCES, STORM_MS = 5, 10 * MINUTE_MS
 ZOMBIE_MS = 5 * MINUTE_MS
 
-TOGETHER_MS = 10_000
-"""Members that went within this time before the last one are among the last."""
-
 LEFT, EXPIRED, REPLACED, WENT = "left", "expired", "replaced", "went"
 CRASH_LOOP, DEPLOY, STORM, ZOMBIE = "crash loop", "deploy", "storm", "zombie static member"
 
@@ -157,14 +154,14 @@ def _how_it_went(member: Member, before: Generation, after: Generation, commits:
 
 
 def how_they_went(found: Iterable[Life]) -> str | None:
-    """How the last members of a group went: EXPIRED if the session of one of them did, LEFT if all left. None if there
-    is a member, if there was none, or if it is not known.
+    """How the last members of a group went, those that went at the same time: EXPIRED if the session of one of them
+    did, LEFT if all left. None if there is a member, if there was none, or if it is not known.
     """
-    ended = [(life.until_ms, life.end) for life in found]
-    last_ms = max((until_ms for until_ms, _ in ended if until_ms is not None), default=None)
-    if last_ms is None or any(until_ms is None for until_ms, _ in ended):
+    lived = [(life.until_ms, life.end) for life in found]
+    last_ms = max((until_ms for until_ms, _ in lived if until_ms is not None), default=None)
+    if last_ms is None or any(until_ms is None for until_ms, _ in lived):
         return None
-    ends = {end for until_ms, end in ended if until_ms is not None and last_ms - until_ms <= TOGETHER_MS}
+    ends = {end for until_ms, end in lived if until_ms == last_ms}
     if EXPIRED in ends:
         return EXPIRED
     return LEFT if ends == {LEFT} else None

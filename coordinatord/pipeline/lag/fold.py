@@ -278,11 +278,11 @@ class Fold:
         if kind == consumer_group.METADATA:
             known.is_consumer_group = not gone
             return
+        if kind not in (consumer_group.MEMBER, consumer_group.CURRENT):
+            return
         member_id = row["member_id"]
         if kind == consumer_group.MEMBER:
             known.consumers[member_id] = not gone, row["timestamp_ms"]
-        elif kind != consumer_group.CURRENT:
-            return
         elif gone:
             known.current.pop(member_id, None)
         else:

@@ -59,5 +59,5 @@ def test_how_the_last_members_went() -> None:
     assert how_they_went([]) is None
     assert how_they_went([life(None, None), life(5, "expired")]) is None, "it has a member"
     assert how_they_went([life(1_000, "expired"), life(90_000, "left")]) == "left", "the other went long before"
-    assert how_they_went([life(90_000, "left"), life(95_000, "expired")]) == "expired"
-    assert how_they_went([life(90_000, "left"), life(95_000, "went")]) is None
+    assert how_they_went([life(95_000, "left"), life(95_000, "expired")]) == "expired"
+    assert how_they_went([life(95_000, "left"), life(95_000, "went")]) is None

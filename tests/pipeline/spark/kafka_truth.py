@@ -20,7 +20,9 @@ from tests.pipeline.truth.model import WEEK_MS, WINDOW_MS, about, course, some_t
 Row = dict[str, Any]
 Key = tuple[str, str, int]
 MINUTE_MS = 60_000
-ALARMING = ("stopped", "stuck", "rewound", "falling")
+ALARMING = ("members expired", "records lost", "stopped", "stuck", "near loss", "rewound", "falling")
+EARLIER_MS = (24 * 3_600_000, 3_600_000, *(WINDOW_MS * part // 4 for part in (4, 3, 2, 1)), 0)
+"""How long before the last run partitions' ends are known: by the timestamps of records, and by the run itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +123,9 @@ class Truth:
         return {key: self._standing(key, commits) for key, commits in self.standing_writes().items()}
 
     def _standing(self, key: Key, commits: list[Written]) -> Row:
-        before, end = self.ends(key[1:])
-        produced = (end - before) * 1000 / (self.now_ms - self.first_ms)
+        end = self.story.end(key[1:], self.now_ms)
+        before = self.story.end(key[1:], self.since_ms)
+        produced = (end - before) * 1000 / WINDOW_MS
         row: Row = {
             "group_id": key[0], "topic": key[1], "partition": key[2], "end_offset": end, "end_offset_ms": self.now_ms,
             "log_start_offset": 0, "produced_per_s": about(produced), "producer_idle": end == before,
@@ -130,7 +133,8 @@ class Truth:
         if not commits:
             nothing = (
                 "committed_offset", "committed_ms", "moved_ms", "stood_since_ms", "stood_until_ms", "lag", "zero_in_s",
-                "time_lag_ms", "time_lag_error_ms", "lost_records", "retention_margin", "consumed_per_s", "burrow",
+                "time_lag_ms", "time_lag_error_ms", "lost_records", "retention_margin", "retention_left_ms",
+                "consumed_per_s", "burrow",
             )  # fmt: skip
             told = {"time_lag_method": "unknown", "status": "unknown", "why": some_text, "alarming": False}
             return row | dict.fromkeys(nothing) | told
@@ -139,15 +143,19 @@ class Truth:
         row |= {"committed_offset": offset, "committed_ms": commits[-1].effective, "moved_ms": runs[-1][1]}
         row |= self._stood(runs) | {"why": some_text, "consumed_per_s": self._consumed(commits)}
         if offset > end:  # Kafka's tool shows a negative lag
-            nothing = ("lag", "time_lag_ms", "time_lag_error_ms", "lost_records", "retention_margin", "zero_in_s")
+            nothing = (
+                "lag", "time_lag_ms", "time_lag_error_ms", "lost_records", "retention_margin", "retention_left_ms",
+                "zero_in_s",
+            )  # fmt: skip
             told = {"time_lag_method": "unknown", "status": "unknown", "alarming": False, "burrow": "OK"}
             return row | dict.fromkeys(nothing) | told
         lag = end - offset
         status = self._status(key, commits, lag)
         return row | {
-            "lag": lag, "lost_records": 0, "retention_margin": offset, "status": status,
+            "lag": lag, "lost_records": 0, "retention_left_ms": self._left(key[1:], offset, lag),
+            "retention_margin": offset, "status": status,
             "alarming": status in ALARMING, "zero_in_s": self._zero(commits, lag, produced),
-            "burrow": "STOP" if offset < before else "OK", **self._time_lag(key[1:], offset),
+            "burrow": "STOP" if all(end > offset for _, end in self.points(key[1:])[-10:]) else "OK", **self._time_lag(key[1:], offset),
         }  # fmt: skip
 
     @staticmethod
@@ -184,20 +192,28 @@ class Truth:
         )
 
     def _time_lag(self, place: Place, offset: int) -> Row:
-        """The record was appended in the script; the pipeline knows only where the partition ended at its runs."""
-        before, end = self.ends(place)
-        if offset >= end:
+        """The record was appended in the script; the pipeline knows where the partition ended at some times."""
+        if offset >= self.story.end(place, self.now_ms):
             return {"time_lag_ms": 0, "time_lag_method": "caught up", "time_lag_error_ms": 0}
-        if offset < before:
-            at_least = self.now_ms - self.first_ms
-            return {"time_lag_ms": at_least, "time_lag_method": "at least", "time_lag_error_ms": None}
-        appended = self.story.records[place][-1][0]
-        width = self.now_ms - self.first_ms
-        return {
-            "time_lag_ms": lambda value: abs(value - (self.now_ms - appended.low_ms)) <= width,
-            "time_lag_method": "interpolated",
-            "time_lag_error_ms": lambda value: width / 2 - 1 <= value <= width,
-        }
+        points = self.points(place)
+        most_ms = self.now_ms - max(ms for ms, end in points if end <= offset)
+        least_ms = self.now_ms - min(ms for ms, end in points if end > offset)
+        return {"time_lag_ms": most_ms, "time_lag_method": "at most", "time_lag_error_ms": most_ms - least_ms}
+
+    def points(self, place: Place) -> list[tuple[int, int]]:
+        """(time, end offset), as far as it is known."""
+        times = sorted({self.first_ms, *(self.now_ms - ago_ms for ago_ms in EARLIER_MS)})
+        return [(ms, self.story.end(place, ms)) for ms in times]
+
+    def bounds(self, place: Place, at_ms: int) -> tuple[int, int]:
+        """The last known end before a time, and the next known one."""
+        points = self.points(place)
+        return max(end for ms, end in points if ms <= at_ms), min(end for ms, end in points if ms >= at_ms)
+
+    def _left(self, place: Place, offset: int, lag: int) -> int | None:
+        """By Kafka's default of retention.ms, a week."""
+        told = self._time_lag(place, offset)
+        return max(0, WEEK_MS - told["time_lag_ms"] + told["time_lag_error_ms"]) if lag else None
 
     def _status(self, key: Key, commits: list[Written], lag: int) -> str:
         group = self.story.groups.get(key[0])
@@ -205,9 +221,11 @@ class Truth:
         if lag == 0:
             return "ok"
         if group is not None and not group.present:
-            return "ended"
+            came = self.story.end(key[1:], self.now_ms) - self.bounds(key[1:], group.made[-1].at.low_ms)[1]
+            return "members expired" if came > 0 and group.made[-1].why == "session expired" else "ended"
         if not inside:
-            return "stopped"
+            moved = [b for a, b in pairwise(commits[-10:]) if (b.offset or 0) > (a.offset or 0)]
+            return "ended" if group is None and len(moved) < 3 else "stopped"
         here = runs_of(commits)[-1][1]
         if here.high_ms < self.since_ms and commits[-2].offset == commits[-1].offset:
             return "stuck"
@@ -217,14 +235,12 @@ class Truth:
         return self._course(key[1:], inside, lag)
 
     def _course(self, place: Place, inside: list[Written], lag: int) -> str:
-        """Since the first run the ends are known, and none changes but by a straight line."""
-        before, end = self.ends(place)
-        lags = []
+        """The last commit is long ago, by the runs' clock: from the commits up to now."""
+        lags: list[tuple[float, float]] = []
         for each in inside:
-            if each.effective.low_ms >= self.first_ms:
-                share = (each.effective.low_ms - self.first_ms) / (self.now_ms - self.first_ms)
-                lags.append(before + share * (end - before) - (each.offset or 0))
-        return course(lags, [lag]) if lags and len(inside) > 1 else "behind"
+            least, most = self.bounds(place, each.effective.low_ms)
+            lags.append((max(0, least - (each.offset or 0)), max(0, most - (each.offset or 0))))
+        return course(lags, [(lag, lag)]) if len(lags) >= 3 else "behind"
 
     def lag_history(self) -> dict[tuple[str, str, int, int], Row]:
         """But for minutes in which a first commit may have been before the minute, or behind it. A group that is beyond
@@ -232,19 +248,21 @@ class Truth:
         """
         found = {}
         for key, commits in self.standing_writes().items():
-            before, end = self.ends(key[1:])
-            first_ms = max(commits[0].effective.high_ms, self.first_ms) if commits else self.now_ms + 1
+            end = self.story.end(key[1:], self.now_ms)
+            first_ms = commits[0].effective.high_ms if commits else self.now_ms + 1
             for at_ms in range(-(-first_ms // MINUTE_MS) * MINUTE_MS, self.now_ms + 1, MINUTE_MS):
                 sure = [each.offset for each in commits if each.effective.high_ms <= at_ms][-1:]
                 maybe = {each.offset for each in commits if each.effective(at_ms)} | set(sure)
-                share = (at_ms - self.first_ms) / (self.now_ms - self.first_ms)
-                there = round(before + share * (end - before))
+                least, most = self.bounds(key[1:], at_ms)
                 if any((offset or 0) > end for offset in maybe):
                     continue
                 found[(*key, at_ms)] = {
                     "group_id": key[0], "topic": key[1], "partition": key[2], "at_ms": at_ms,
                     "committed_offset": lambda value, maybe=maybe: value in maybe,
-                    "lag": lambda value, maybe=maybe, there=there: value in {max(0, there - (o or 0)) for o in maybe},
+                    "lag": lambda value, maybe=maybe, most=most: value in {max(0, most - (o or 0)) for o in maybe},
+                    "least_lag": lambda value, maybe=maybe, least=least: (
+                        value in {max(0, least - (o or 0)) for o in maybe}
+                    ),
                 }  # fmt: skip
         return found
 

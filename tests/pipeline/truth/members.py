@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from tests.pipeline.truth.model import Model, about, some_text
+from tests.pipeline.truth.model import SEVERITY, Model, about, some_text
 from tests.pipeline.truth.world import SESSION_MS, Group, Life, Made, Place
 
 Row = dict[str, Any]
@@ -158,6 +158,19 @@ class MembersModel(Model):
             for row in rows:
                 found[group.name, row["kind"], row["began_ms"]] = {"group_id": group.name, **row}
         return found
+
+    def with_trouble(self, row: Row) -> Row:
+        """A row of group_status as it has to be said: a storm that is not over is worse than some statuses. The crash
+        loop is long over.
+        """
+        kinds = {
+            kind
+            for (name, kind, _), event in self.member_events().items()
+            if name == row["group_id"] and self.now_ms - event["ended_ms"] <= STORM_MS
+        }
+        assert "crash loop" not in kinds
+        is_worse = SEVERITY.index(row["status"]) < SEVERITY.index("near loss")
+        return row | {"status": "storm", "why": some_text} if "storm" in kinds and not is_worse else row
 
     @staticmethod
     def _event(

@@ -43,13 +43,13 @@ def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.mark.parametrize("last", [False, True])
 def test_who_is_behind(last: bool, world: tuple[World, Path]) -> None:
-    model, directory = Model(world[0]), str(world[1])
+    model, directory = MembersModel(world[0]), str(world[1])
     options = read_options({"paths": json.dumps([directory]), "kinds": ",".join(KINDS)})
     look = Looks(options, directory, {}).look(model.now_ms, last=last)
     rows = [row._asdict() for row in look.rows]
     wrong = differences("lag", Now._fields, rows, model.standing(), ("group_id", "topic", "partition"))
     groups = {row["group_id"]: [each for each in rows if each["group_id"] == row["group_id"]] for row in rows}
-    expected = {(name,): model.group_status(each) for name, each in groups.items()}
+    expected = {(name,): model.with_trouble(model.group_status(each)) for name, each in groups.items()}
     found = [group._asdict() for group in look.groups]
     wrong += differences("group_status", found[0], found, expected, ("group_id",))
     assert not wrong, "\n".join(wrong)
