@@ -155,7 +155,8 @@ class Truth:
             "lag": lag, "lost_records": 0, "retention_left_ms": self._left(key[1:], offset, lag),
             "retention_margin": offset, "status": status,
             "alarming": status in ALARMING, "zero_in_s": self._zero(commits, lag, produced),
-            "burrow": "STOP" if all(end > offset for _, end in self.points(key[1:])[-10:]) else "OK", **self._time_lag(key[1:], offset),
+            "burrow": "STOP" if all(end > offset for _, end in self.points(key[1:])[-10:]) else "OK",
+            **self._time_lag(key[1:], offset),
         }  # fmt: skip
 
     @staticmethod
