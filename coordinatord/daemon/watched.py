@@ -21,7 +21,7 @@ from coordinatord.pipeline.analysis.curve import Point
 from coordinatord.pipeline.analysis.generations import TopicPartition
 from coordinatord.pipeline.analysis.groups import group_now
 from coordinatord.pipeline.analysis.history import History
-from coordinatord.pipeline.analysis.lag import Ends
+from coordinatord.pipeline.analysis.lag import Ends, Tail
 from coordinatord.pipeline.analysis.members import Life
 from coordinatord.pipeline.analysis.now import Now, Partition, standing
 from coordinatord.pipeline.analysis.status import Members, Rules
@@ -208,7 +208,10 @@ class Watched:
         partition = self._daemon.topics.catalogue.partition(*place)
         if partition is None or not partition.is_here:
             return None
-        ends = Ends(partition.log.log_start_offset, partition.log.high_watermark, now_ms)
+        tail = Tail(stable_offset=partition.first_unstable_offset)
+        config = partition.log.config
+        keeps = config.retention_ms if "delete" in config.cleanup_policy and config.retention_ms >= 0 else None
+        ends = Ends(partition.log.log_start_offset, partition.log.high_watermark, now_ms, tail, keeps)
         add_point(self._points.setdefault(place, []), Point(ends.end_offset, now_ms))
         return ends
 

@@ -11,13 +11,16 @@ import pytest
 
 from coordinatord.exporter.choice import Choice
 from coordinatord.exporter.reading import Reading
+from coordinatord.pipeline.analysis.curve import Point
 from coordinatord.pipeline.analysis.epoch_rebalances import epoch_rebalances
 from coordinatord.pipeline.analysis.epochs import epochs, generations
 from coordinatord.pipeline.analysis.history import CAUSE, History
+from coordinatord.pipeline.analysis.lag import Open, Tail
 from coordinatord.pipeline.analysis.members import lives
 from coordinatord.pipeline.lag.fold import KINDS
 from coordinatord.pipeline.lag.looks import Looks
 from coordinatord.pipeline.source.options import read_options
+from coordinatord.watching.series import rows
 from coordinatord.watching.view import Limits
 from kafka_wire.records.batch import build_batch
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
@@ -131,6 +134,42 @@ def test_a_topic_that_was_made_anew_while_its_group_commits_the_old_offset(tmp_p
         found.ended({("reborn", 0): (0, 12)}, now_ms)
         [row] = found.view(now_ms).groups["g"].rows
         assert (row.committed_offset, row.end_offset, row.lag, row.status) == (50, 12, lag, status)
+
+
+def test_what_a_broker_says_of_a_partitions_end_is_part_of_the_verdict(tmp_path: Path) -> None:
+    """A group that has read all but a marker; one that reads committed records; one that is about to lose some. Earlier
+    ends, by the timestamps of records, tell how long records have waited already at the first look.
+    """
+    records = [
+        encoded(1, 3, OffsetCommitKey(group, topic, 0), OffsetCommitValue(offset, 0, "", START_MS + second * 1000))
+        for second in range(0, 1_200, 5)
+        for group, topic, offset in (("exact", "done", 9), ("patient", "open", 5), ("slow", "short", second // 100))
+    ]
+    write_segment(tmp_path / "__consumer_offsets-0", 0, [build_batch(records, START_MS)])
+    found, now_ms = reading(), START_MS + 1_200_000
+    fill(found, tmp_path, 1 << 20)
+    bounds = {("done", 0): (0, 10), ("open", 0): (0, 20), ("short", 0): (0, 1_000)}
+    earlier = {place: [Point(0, START_MS - 10_000_000), Point(end, START_MS)] for place, (_, end) in bounds.items()}
+    assert found.unknown(bounds) == bounds.keys()
+    tails = {("done", 0): Tail(9), ("open", 0): Tail(20, 5, 5, Open(7, START_MS))}
+    found.ended(bounds, now_ms, tails, {"short": 1_400_000}, earlier)
+    groups = found.view(now_ms).groups
+    told = {name: group.verdict for name, group in groups.items()}
+    assert {name: verdict.word for name, verdict in told.items()} == {
+        "exact": "ok", "patient": "waiting", "slow": "near loss",
+    }  # fmt: skip
+    assert told["patient"].why == "15 unread: it waits for an open transaction of producer 7, open for 1200 s"
+    samples = {(name, labels): value for name, labels, value in rows(found.view(now_ms), now_ms)}
+    assert samples["kafka_consumergroup_group_lag", ("exact", "done", "0")] == 0
+    assert samples["kafka_consumergroup_group_lag_seconds", ("patient", "open", "0")] == 1_200
+    assert samples["coordinatord_group_retention_left_seconds", ("slow", "short", "0")] == 200
+    assert ("coordinatord_group_retention_left_seconds", ("exact", "done", "0")) not in samples
+    found.ended({**bounds, ("short", 0): (500, 1_000)}, now_ms + 1_000)
+    lost = found.view(now_ms + 1_000)
+    assert lost.groups["slow"].verdict.word == "records lost"
+    samples = {(name, labels): value for name, labels, value in rows(lost, now_ms)}
+    assert samples["coordinatord_group_lost_records", ("slow", "short", "0")] == 489
+    assert samples["coordinatord_group_status", ("slow", "records lost")] == 1
 
 
 def test_epochs_record_by_record() -> None:

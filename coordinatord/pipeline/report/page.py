@@ -135,8 +135,8 @@ def _group_row(row: Row, tables: Tables, links: dict[str, int]) -> Iterator[Cell
     yield _badge(word)
     yield html.escape(why), "t"
     yield _number(row["lag"]), "n"
-    at_least = "≥ " if row.get("max_time_lag_method") == "at least" else ""
-    yield at_least + _duration(row["max_time_lag_ms"]), "n"
+    bound = {"at least": "≥ ", "at most": "≤ "}.get(row.get("max_time_lag_method") or "", "")
+    yield bound + _duration(row["max_time_lag_ms"]), "n"
     alarming = f" ({row['alarming_partitions']} alarming)" if row["alarming_partitions"] else ""
     yield f"{row['partitions']:,}{alarming}", "n"
     yield (_duration(tables.at_ms - row["last_commit_ms"]) + " ago" if row["last_commit_ms"] else "", "n")
