@@ -26,8 +26,10 @@ MAX_PRODUCERS = 100
 TOPIC = 2
 """The type of a resource whose configuration is described."""
 PARTS = (0.25, 0.5, 0.75, 1.0)
-LONG_MS = (3_600_000, 24 * 3_600_000)
-"""The ends of a partition are asked for by timestamp, for these parts of a window ago and these times."""
+LONGEST_MS = 24 * 3_600_000
+"""The ends of a partition are asked for by timestamp, for these parts of a window ago, then for twice as long ago each
+time, up to this.
+"""
 
 
 def tails(
@@ -93,6 +95,14 @@ def retention(cluster: Cluster, topics: Collection[str]) -> dict[str, int]:
     return found
 
 
+def times_ago(window_ms: int) -> list[int]:
+    """How long ago the ends are asked for."""
+    found = [round(part * window_ms) for part in PARTS]
+    while found[-1] < LONGEST_MS:
+        found.append(2 * found[-1])
+    return found
+
+
 def earlier(
     cluster: Cluster, bounds: Mapping[TopicPartition, tuple[int, int]], now_ms: int, window_ms: int
 ) -> dict[TopicPartition, list[Point]]:
@@ -100,7 +110,7 @@ def earlier(
     one who looks at a cluster for the first time.
     """
     found: dict[TopicPartition, list[Point]] = {}
-    for ago_ms in (*(round(part * window_ms) for part in PARTS), *LONG_MS):
+    for ago_ms in times_ago(window_ms):
         for place, offset in cluster.list_offsets(bounds, now_ms - ago_ms).items():
             start, end = bounds[place]
             found.setdefault(place, []).append(Point(end if offset < 0 else max(start, offset), now_ms - ago_ms))

@@ -21,7 +21,7 @@ Row = dict[str, Any]
 Key = tuple[str, str, int]
 MINUTE_MS = 60_000
 ALARMING = ("members expired", "records lost", "stopped", "stuck", "near loss", "rewound", "falling")
-EARLIER_MS = (24 * 3_600_000, 3_600_000, *(WINDOW_MS * part // 4 for part in (4, 3, 2, 1)), 0)
+EARLIER_MS = (*(WINDOW_MS * part // 4 for part in range(5)), *(WINDOW_MS << power for power in range(1, 9)))
 """How long before the last run partitions' ends are known: by the timestamps of records, and by the run itself."""
 
 
