@@ -32,14 +32,14 @@ def test_the_most_urgent_come_first() -> None:
     """A crash loop is as urgent as a lag that grows, although nothing is unread."""
     told = state()
     assert [(row["id"], row["status"], row["urgent"]) for row in told["list"]] == [
-        ("stuck-payments", "stuck", True),
         ("looping", "crash loop", True),
+        ("stuck-payments", "stuck", True),
         ("migrating", "behind", False),
         (EVIL, "behind", False),
         ("no-offsets", "no offsets", False),
     ]
     assert (told["groups"], told["urgent"], told["found"]) == (5, 2, 5)
-    assert told["list"][1]["why"] == "worker-3 on 10.0.0.7 came 5 times, for 41 s each"
+    assert told["list"][0]["why"] == "worker-3 on 10.0.0.7 came 5 times, for 41 s each"
 
 
 def test_words_that_are_said_of_a_group_have_an_order() -> None:

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from coordinatord.pipeline.analysis.burrow import Commit
+from coordinatord.pipeline.analysis.curve import Point
 from coordinatord.pipeline.analysis.groups import group_now
 from coordinatord.pipeline.analysis.lag import Ends
 from coordinatord.pipeline.analysis.members import CRASH_LOOP, STORM, Event, Life
@@ -21,13 +22,15 @@ MINUTE = 60_000
 
 
 def place(group: str, topic: str, number: int, lag: int, *, stuck: bool = False) -> Any:
-    """A row: it commits every 5 s, the same offset if it is stuck."""
+    """A row: it commits every 5 s; the same offset if it is stuck, and all records have been there for half an hour."""
     rules = Rules()
     trail = Trail(rules.window_ms)
     for step in range(240):
         trail.add(Commit(100 if stuck else 100 + step, NOW_MS - (240 - step) * 5_000, None))
     assert trail.last is not None
-    partition = Partition.of(topic, number, Ends(0, trail.last.offset + lag, NOW_MS), [])
+    end = trail.last.offset + lag
+    known = [Point(end, NOW_MS - 30 * MINUTE)] if stuck else []
+    partition = Partition.of(topic, number, Ends(0, end, NOW_MS), known)
     return standing(group, trail, partition, NOW_MS, members=Members(True), rules=rules)
 
 

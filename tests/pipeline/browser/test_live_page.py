@@ -80,7 +80,7 @@ def test_all_of_it_is_to_be_seen(tab: Tab, served: Served, width: int, height: i
     host = served.server.url
     assert [url for url in tab.requests if not url.startswith((host, "data:", "about:"))] == []
     rows = tab.run(ROWS)
-    assert [row[:2] for row in rows][:2] == [["stuck-payments", "stuck"], ["looping", "crash loop"]]
+    assert [row[:2] for row in rows][:2] == [["looping", "crash loop"], ["stuck-payments", "stuck"]]
     assert tab.run("document.querySelector('#rebalances li b').textContent") == "session expired", "the verdict first"
     assert tab.run("document.querySelectorAll('#group svg .life').length") == 7
     assert tab.run("document.querySelectorAll('#group svg .band').length") == 10
@@ -109,12 +109,12 @@ def test_it_changes_by_itself(tab: Tab, served: Served) -> None:
     before = tab.run("document.querySelector('.bar').previousElementSibling.textContent")
     tab.run("document.querySelectorAll('button.group')[1].focus()")
     focused = "document.activeElement.dataset.group"
-    assert tab.run(focused) == "looping"
+    assert tab.run(focused) == "stuck-payments"
     assert served.view is not None
     fresh = group("fresh", [place("fresh", "orders", 0, 9_999, stuck=True)])
     served.view = View(NOW_MS, {**served.view.groups, "fresh": fresh})
-    until(tab, "document.querySelector('#groups button').textContent === 'fresh'")
-    assert tab.run(focused) == "looping"
+    until(tab, "document.querySelectorAll('#groups button')[1].textContent === 'fresh'")
+    assert tab.run(focused) == "stuck-payments"
     until(tab, f"document.querySelector('.bar').previousElementSibling.textContent !== {json.dumps(before)}")
     served.trouble = "no broker answers at b:1: connection refused"
     until(tab, "!document.querySelector('#trouble').hidden")
@@ -159,8 +159,8 @@ def test_by_keyboard(tab: Tab, served: Served) -> None:
     for _ in range(6):
         press("Tab", 9)
         seen.append(tab.run("document.activeElement.id || document.activeElement.textContent"))
-    assert seen[:5] == ["To the groups", "search", "pause", "stuck-payments", "looping"]
-    tab.run("document.querySelectorAll('button.group')[1].focus()")
+    assert seen[:5] == ["To the groups", "search", "pause", "looping", "stuck-payments"]
+    tab.run("document.querySelectorAll('button.group')[0].focus()")
     press("Enter", 13)
     until(tab, "document.querySelector('#name') && document.querySelector('#name').textContent.startsWith('looping')")
     assert tab.run("document.activeElement.getAttribute('aria-expanded')") == "true"
