@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coordinatord.pipeline.analysis import burrow, status
+from coordinatord.pipeline.analysis.burrow import Commit
 from coordinatord.pipeline.analysis.curve import UNKNOWN, Point, curve, end_offsets_at, rate_per_s, time_lag
-from coordinatord.pipeline.analysis.lag import Ends, lag_now, marks, with_lags
+from coordinatord.pipeline.analysis.lag import Ends, Lag, lag_now, marks, with_lags
 from coordinatord.pipeline.analysis.status import Members, Rules
 from coordinatord.pipeline.analysis.trail import Trail
 
@@ -87,20 +88,7 @@ def standing(
     if ends is not None and ends.log_start_offset is not None and last.offset < ends.last_end:
         record_ms = record_time(partition.topic, partition.number, max(last.offset, ends.log_start_offset))
     lag = lag_now(window, ends, points, now_ms, rules.window_ms, record_ms, trail.moved_ms)
-    found = status.partition_status(
-        trail,
-        marks(window, points) if lag.lag else (),  # no rule asks for earlier lags where there is none now
-        lag,
-        now_ms,
-        members=members,
-        rules=rules,
-        ends=ends,
-        is_subscribed=members.subscribe_to(partition.topic),
-        appended=_appended(partition, members.empty_ms, lag.lag or 0),
-    )
-    if ends is not None and ends.is_of_another_log(last.offset, trail.moved_ms):
-        why = f"offset {last.offset} is beyond the end, {ends.end_offset}: the topic was made anew, or lost records"
-        found = status.Status(status.UNKNOWN, why)
+    found = _status(trail, partition, window, lag, now_ms, members, rules)
     since_ms, until_ms = _stood(trail, partition, now_ms, rules)
     return Now(
         group_id=group_id,
@@ -129,6 +117,32 @@ def standing(
         why=found.why,
         alarming=found.status in status.ALARMING,
         burrow=_burrow(trail, partition, lag.lag, now_ms),
+    )
+
+
+def _status(
+    trail: Trail,
+    partition: Partition,
+    window: Sequence[Commit],
+    lag: Lag,
+    now_ms: int,
+    members: Members,
+    rules: Rules,
+) -> status.Status:
+    ends, last = partition.ends, window[-1]
+    if ends is not None and ends.is_of_another_log(last.offset, trail.moved_ms):
+        why = f"offset {last.offset} is beyond the end, {ends.end_offset}: the topic was made anew, or lost records"
+        return status.Status(status.UNKNOWN, why)
+    return status.partition_status(
+        trail,
+        marks(window, partition.points) if lag.lag else (),  # no rule asks for earlier lags where there is none now
+        lag,
+        now_ms,
+        members=members,
+        rules=rules,
+        ends=ends,
+        is_subscribed=members.subscribe_to(partition.topic),
+        appended=_appended(partition, members.empty_ms, lag.lag or 0),
     )
 
 

@@ -18,6 +18,8 @@ sharing.py            connections that the parts of one command share
 connecting.py         connections to a broker, and their errors in one sentence
 cluster.py            one connection to a cluster: the offsets log as it grows, and where partitions end
 end_offsets.py        where topics' partitions end, and since when
+markers.py            what of a partition's end can be read: markers, aborted records, open transactions
+tails.py              the same from a broker; and earlier ends, and retention.ms
 topic_names.py        topic names by id
 ledger_topic.py       `__rebalances`, in which coordinatord logs why groups rebalanced
 shipping.py           this package on the executors of a cluster

@@ -3,6 +3,7 @@
 table.py        the definition of a table: a name, a grain, columns with their meaning, and a build function
 inputs.py       the input of tables: facts of the log, where partitions end, the user's options
 group_log.py    the log of each group, of either protocol, with its commit times
+departures.py   what the rules of status ask of members: how the last went, what they subscribe to
 life.py         the result of one pass over each group's log: rebalances, members, member_events
 rebalances.py   the columns of rebalances
 members.py      members, member_events, churn; and rebalances
