@@ -15,13 +15,33 @@ class Advice(NamedTuple):
 
 
 ADVICE: dict[str, Advice] = {
+    "members expired": Advice(
+        "the session of its last member expired, and records come that nobody reads",
+        "start its processes again: they were killed, or cannot reach the coordinator",
+    ),
+    "crash loop": Advice(
+        "a client joins again and again, each time for a short while",
+        "look at that client's logs: it fails at a record, or its sessions expire",
+    ),
+    "records lost": Advice(
+        "records were deleted before they were read, by retention or DeleteRecords",
+        "nothing brings them back; give the topic a longer retention.ms, or the group more members",
+    ),
     "stopped": Advice(
-        "it has members, but has committed nothing for the window and its usual pause, with records unread",
+        "it has committed nothing for the window and its usual pause, and records have waited as long",
         "look at the members' logs: they hang, or fail before they commit",
     ),
     "stuck": Advice(
         "it commits the same offset again and again, with records unread",
         "look at the record at that offset: the consumer cannot process it",
+    ),
+    "storm": Advice(
+        "it rebalances all the time",
+        "look at the causes of its rebalances: coordinatord groups why, or the live page",
+    ),
+    "near loss": Advice(
+        "four fifths of retention.ms have passed for its oldest unread record",
+        "give the topic a longer retention.ms, or the group more members",
     ),
     "rewound": Advice(
         "its offset went back within the window, and has not returned",
@@ -31,14 +51,27 @@ ADVICE: dict[str, Advice] = {
         "its lag has grown over the window: it reads more slowly than producers write",
         "add members, up to the number of partitions, or make processing faster",
     ),
-    "behind": Advice("there is a lag that neither grows nor shrinks", "nothing, if the delay is acceptable"),
+    "behind": Advice(
+        "there is a lag, and it is not certain that it grows or shrinks", "nothing, if the delay is acceptable"
+    ),
+    "waiting": Advice(
+        "it has read all before an open transaction, and reads committed records alone",
+        "look at the producer, if the transaction stays open: kafka-transactions.sh can abort it",
+    ),
     "catching": Advice("there is a lag, and it shrinks", "nothing"),
     "unknown": Advice(
         "the end of the partition, or the group's offset in it, is not known",
         "check that the topic exists, and that the partition has a leader",
     ),
-    "ended": Advice("it has no members", "nothing, if it was stopped on purpose"),
+    "ended": Advice(
+        "it has no members: the last one left, or there was none and it does not commit regularly",
+        "nothing, if it was stopped on purpose",
+    ),
     "ok": Advice("less than --min-lag records are unread", "nothing"),
+    "unsubscribed": Advice(
+        "no member subscribes to the topic any more", "nothing; coordinatord groups delete-offsets forgets it"
+    ),
+    "no offsets": Advice("it has committed nothing", "nothing"),
 }
 """By status, the most urgent first."""
 

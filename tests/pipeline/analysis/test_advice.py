@@ -8,13 +8,13 @@ from click.testing import CliRunner
 
 from coordinatord.cli import cli
 from coordinatord.pipeline.analysis.advice import ADVICE, markdown
-from coordinatord.pipeline.analysis.groups import SEVERITY
+from coordinatord.pipeline.analysis.urgent import ORDER
 
 ROOT = Path(__file__).parents[3]
 
 
 def test_each_status_is_explained() -> None:
-    assert tuple(ADVICE) == SEVERITY, "in the order in which groups are listed"
+    assert tuple(ADVICE) == ORDER, "in the order in which groups are listed"
 
 
 def test_the_help_of_lag_explains_each_status() -> None:
