@@ -33,7 +33,7 @@ from tests.exporter.scraped import get, of, samples
 from tests.pipeline.epochs_story import OVERRIDES
 from tests.reference.broker import KafkaBroker, running_broker
 
-pytestmark = [pytest.mark.reference, pytest.mark.timeout(1500), pytest.mark.in_turn("kafka", 3)]
+pytestmark = [pytest.mark.reference, pytest.mark.full, pytest.mark.timeout(1500)]
 
 WINDOW_S = 20
 WAIT_S = 400
