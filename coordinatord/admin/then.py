@@ -12,7 +12,8 @@ from typing import Any
 from coordinatord.admin.connection import AdminError
 from coordinatord.cluster.placement import partition_for
 from coordinatord.pipeline.decode.kinds import OFFSET_COMMITS, TRANSACTION_MARKERS
-from coordinatord.pipeline.lag.fold import Fold, Written
+from coordinatord.pipeline.lag.fold import Fold
+from coordinatord.pipeline.lag.known import Written
 from coordinatord.pipeline.lag.share import chunks
 from coordinatord.pipeline.source.logs import begins, read_part, tail_of
 from coordinatord.pipeline.source.options import read_options

@@ -18,10 +18,10 @@ from coordinatord.member.subscription import decode_assignment
 from coordinatord.pipeline.analysis import urgent
 from coordinatord.pipeline.analysis.burrow import Commit
 from coordinatord.pipeline.analysis.curve import Point
+from coordinatord.pipeline.analysis.ends import Ends, Tail
 from coordinatord.pipeline.analysis.generations import TopicPartition
 from coordinatord.pipeline.analysis.groups import group_now
 from coordinatord.pipeline.analysis.history import History
-from coordinatord.pipeline.analysis.lag import Ends, Tail
 from coordinatord.pipeline.analysis.members import Life
 from coordinatord.pipeline.analysis.now import Now, Partition, standing
 from coordinatord.pipeline.analysis.status import Members, Rules

@@ -14,10 +14,10 @@ import numpy as np
 from coordinatord.exporter.choice import Choice
 from coordinatord.pipeline.analysis import urgent
 from coordinatord.pipeline.analysis.curve import Point, curve
+from coordinatord.pipeline.analysis.ends import NO_TAIL, Ends, Tail
 from coordinatord.pipeline.analysis.generations import TopicPartition
 from coordinatord.pipeline.analysis.groups import group_now
 from coordinatord.pipeline.analysis.history import History
-from coordinatord.pipeline.analysis.lag import NO_TAIL, Ends, Tail
 from coordinatord.pipeline.analysis.now import Now, Partition, standing
 from coordinatord.pipeline.analysis.status import Members, Rules
 from coordinatord.pipeline.analysis.trail import Trail

@@ -12,8 +12,8 @@ from typing import Any
 from coordinatord.exporter.reading import Reading
 from coordinatord.observe.health import Health
 from coordinatord.observe.logger import get_logger
+from coordinatord.pipeline.analysis.ends import Tail
 from coordinatord.pipeline.analysis.generations import TopicPartition
-from coordinatord.pipeline.analysis.lag import Tail
 from coordinatord.pipeline.source.cluster import Cluster
 from coordinatord.pipeline.source.segments import SourceError
 from coordinatord.pipeline.source.tails import earlier, retention, tails

@@ -12,10 +12,10 @@ import pytest
 from coordinatord.exporter.choice import Choice
 from coordinatord.exporter.reading import Reading
 from coordinatord.pipeline.analysis.curve import Point
+from coordinatord.pipeline.analysis.ends import Open, Tail
 from coordinatord.pipeline.analysis.epoch_rebalances import epoch_rebalances
 from coordinatord.pipeline.analysis.epochs import epochs, generations
 from coordinatord.pipeline.analysis.history import CAUSE, History
-from coordinatord.pipeline.analysis.lag import Open, Tail
 from coordinatord.pipeline.analysis.members import lives
 from coordinatord.pipeline.lag.fold import KINDS
 from coordinatord.pipeline.lag.looks import Looks
@@ -282,7 +282,8 @@ def test_members_that_went_do_not_pile_up() -> None:
 
 def test_what_an_open_transaction_may_still_ask_for_is_kept() -> None:
     """It committed an offset that was deleted before its marker came: the deletion stands."""
-    from coordinatord.pipeline.lag.fold import Fold, Written
+    from coordinatord.pipeline.lag.fold import Fold
+    from coordinatord.pipeline.lag.known import Written
 
     fold, key = Fold(600_000), ("g", "t", 0)
     fold._open[7] = [Written(key, 20, START_MS, 1)]

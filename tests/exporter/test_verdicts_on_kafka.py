@@ -1,24 +1,24 @@
-"""A cluster as operators have it, on Apache Kafka: groups that are well, dead, stuck, robbed of records, in a crash
-loop, behind transactions. What has to be said of each is written down here. `coordinatord lag` and the exporter have to
-say it, and nothing worse of a healthy group at any time.
+"""What `coordinatord lag`, the exporter, `pipeline run`, its report and the alerts say of a cluster of groups on Apache
+Kafka: what is written down in cluster_of_groups.py, and nothing worse of a healthy group at any time.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from click.testing import CliRunner
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import NewTopic
-from kafka.structs import OffsetAndMetadata
 
 from coordinatord.cli import cli
 from coordinatord.config.address import Listener
@@ -29,197 +29,231 @@ from coordinatord.exporter.watcher import Watcher
 from coordinatord.observe.health import Health
 from coordinatord.pipeline.analysis.status import Rules
 from coordinatord.pipeline.analysis.urgent import URGENT
+from tests.daemon import free_port
+from tests.exporter.cluster_of_groups import (
+    ALERTS,
+    GROUPS,
+    HEALTHY,
+    PARTITIONS,
+    WAIT_S,
+    WINDOW_S,
+    cluster_of_groups,
+    produce,
+)
 from tests.exporter.scraped import get, of, samples
-from tests.pipeline.epochs_story import OVERRIDES
-from tests.reference.broker import KafkaBroker, running_broker
+from tests.reference.broker import KAFKA_VERSION, LATER_VERSION, KafkaBroker, kafka_libs
 
-pytestmark = [pytest.mark.reference, pytest.mark.full, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.reference, pytest.mark.full, pytest.mark.timeout(3000)]
 
-WINDOW_S = 20
-WAIT_S = 400
-
-PARTITIONS: dict[str, dict[str, str]] = {
-    "healthy": {"orders": "healthy"},
-    "dead": {"orders": "members expired"},
-    "left": {"orders": "ended"},
-    "robbed": {"scarce": "records lost"},
-    "once": {"orders": "ended"},
-    "stuck": {"orders": "stuck"},
-    "marker": {"exact": "ok"},
-    "aborted": {"undone": "ok"},
-    "waiting": {"open": "waiting"},
-    "moved on": {"orders": "unsubscribed", "quiet": "ok"},
-    "loop": {"quiet": "ok"},
-}
-"""The status of each group in each topic; `healthy`: none that needs somebody."""
-GROUPS = {group: next(iter(of_topics.values())) for group, of_topics in PARTITIONS.items()} | {
-    "moved on": "ok", "loop": "crash loop",
-}  # fmt: skip
-"""What has to be said of each group."""
-
-MEMBER = """
-import sys, time
-from kafka import KafkaConsumer, TopicPartition
-from kafka.structs import OffsetAndMetadata
-address, group, topic, how = sys.argv[1:]
-consumer = KafkaConsumer(topic, group_id=group, bootstrap_servers=address, client_id=group, enable_auto_commit=False,
-                         session_timeout_ms=10000, heartbeat_interval_ms=1000, auto_offset_reset="earliest")
-place, commits = TopicPartition(topic, 0), 0
-while True:
-    consumer.poll(500)
-    if place in consumer.assignment():
-        offset = 5 if how == "stuck" else consumer.position(place)
-        consumer.commit({place: OffsetAndMetadata(offset, "", -1)})
-        commits += offset > 0
-        if commits == 10:
-            print("there", flush=True)
-    time.sleep(0.2)
+RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "rules.yml"
+SOON_S, LATER_S = 60, 660
+"""How long after the first run of the pipeline the second one and the third one begin."""
+SCRAPE = """
+global: {{scrape_interval: 1s, evaluation_interval: 1s}}
+rule_files: [{rules}]
+scrape_configs:
+  - job_name: exporter
+    static_configs: [{{targets: ["{target}"]}}]
 """
 
-
-@contextmanager
-def member(broker: KafkaBroker, group: str, topic: str, how: str = "reads") -> Iterator[subprocess.Popen[str]]:
-    """A member in a process of its own, which has committed ten times: from its rhythm one can tell that it is dead."""
-    arguments = [sys.executable, "-c", MEMBER, broker.bootstrap, group, topic, how]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "there\n"
-            yield process
-        finally:
-            process.kill()
-
-
-def commit(broker: KafkaBroker, group: str, topic: str, offset: int) -> None:
-    """Without a member, as Flink does it."""
-    consumer = KafkaConsumer(group_id=group, bootstrap_servers=broker.bootstrap, enable_auto_commit=False)
-    consumer.commit({TopicPartition(topic, 0): OffsetAndMetadata(offset, "", -1)})
-    consumer.close()
-
-
-def come_and_go(broker: KafkaBroker, group: str, topic: str) -> None:
-    """A member that reads what there is, commits and leaves."""
-    consumer = KafkaConsumer(
-        topic, group_id=group, bootstrap_servers=broker.bootstrap, client_id=group, auto_offset_reset="earliest",
-        enable_auto_commit=False, session_timeout_ms=6_000, heartbeat_interval_ms=1_000,
-    )  # fmt: skip
-    deadline = time.monotonic() + WAIT_S
-    while not consumer.assignment():
-        assert time.monotonic() < deadline, "no assignment"
-        consumer.poll(2_000)
-    place = TopicPartition(topic, 0)
-    consumer.commit({place: OffsetAndMetadata(consumer.end_offsets([place])[place], "", -1)})
-    consumer.close()
-
-
-def produce(broker: KafkaBroker, topic: str, count: int) -> None:
-    with KafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
-        for _ in range(count):
-            producer.send(topic, b"x", partition=0)
-        producer.flush()
-
-
-def transaction(broker: KafkaBroker, topic: str, name: str) -> KafkaProducer:
-    """Five records in an open transaction."""
-    producer = KafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id=name, transaction_timeout_ms=800_000)
-    producer.init_transactions()
-    producer.begin_transaction()
-    for _ in range(5):
-        producer.send(topic, b"x", partition=0)
-    producer.flush()
-    return producer
+Said = dict[str, str]
+"""By group."""
+OfPlaces = dict[tuple[str, str], str]
+"""By group and topic."""
 
 
 @contextmanager
-def watched(broker: KafkaBroker) -> Iterator[tuple[str, Watcher]]:
+def watched(broker: KafkaBroker) -> Iterator[str]:
+    """The exporter's address."""
     reading = Reading(Choice(), Choice(deny=("__.*",)), rules=Rules(window_ms=WINDOW_S * 1000))
     health = Health()
     watcher = Watcher(broker.bootstrap, {}, reading, health, interval_s=0.5)
     server = serve(Listener("HTTP", "127.0.0.1", 0), watcher, health, "test")
     watcher.start()
     try:
-        yield server.url.rstrip("/"), watcher
+        yield server.url.rstrip("/")
     finally:
         watcher.stop()
         server.stop()
 
 
-def told_by_exporter(url: str) -> dict[str, str]:
-    found = of(samples(get(f"{url}/metrics")[2]), "coordinatord_group_status")
+@contextmanager
+def alerted(exporter: str, directory: Path) -> Iterator[str]:
+    """The address of a Prometheus that scrapes the exporter and evaluates the rules of deploy/."""
+    if shutil.which("prometheus") is None:
+        assert os.environ.get("CI") != "true", "needs prometheus (apt-get install prometheus)"
+        pytest.skip("needs prometheus (apt-get install prometheus)")
+    directory.mkdir()
+    config = directory / "prometheus.yml"
+    config.write_text(SCRAPE.format(rules=RULES, target=exporter.removeprefix("http://")))
+    address = f"127.0.0.1:{free_port()}"
+    command = ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={directory / 'data'}"]
+    with (directory / "log").open("wb") as log:
+        process = subprocess.Popen([*command, f"--web.listen-address={address}"], stdout=log, stderr=log)
+    try:
+        yield f"http://{address}"
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def has_fired(prometheus: str) -> list[tuple[str, str]]:
+    """Each alert that has fired at any time, with its group; of each series of labels one."""
+    query = urlencode({"query": 'max_over_time(ALERTS{alertstate="firing"}[2h])'})
+    status, _type, text = get(f"{prometheus}/api/v1/query?{query}")
+    assert status == 200, text
+    metrics = [each["metric"] for each in json.loads(text)["data"]["result"]]
+    return sorted((each["alertname"], each.get("group", "")) for each in metrics)
+
+
+def said_by_exporter(exporter: str) -> Said:
+    found = of(samples(get(f"{exporter}/metrics")[2]), "coordinatord_group_status")
     return {key[0]: key[1] for key, value in found.items() if value == 1}
 
 
-def told_by_lag(broker: KafkaBroker) -> tuple[list[dict[str, Any]], str]:
+def said_by_lag(*where: str) -> tuple[list[dict[str, Any]], str]:
     """Its rows, and its list of groups."""
-    given = ["lag", "--bootstrap", broker.bootstrap, "--window", str(WINDOW_S)]
-    rows, text = (CliRunner().invoke(cli, [*given, *more]) for more in (["--json"], []))
+    rows, text = (
+        CliRunner().invoke(cli, ["lag", *where, "--window", str(WINDOW_S), *more]) for more in (["--json"], [])
+    )
     assert (rows.exit_code, text.exit_code) == (0, 0), rows.output + text.output
     return json.loads(rows.output), text.output
 
 
+def run_pipeline(broker: KafkaBroker, out: Path) -> str:
+    command = [sys.executable, "-m", "coordinatord", "pipeline", "run", "--bootstrap", broker.bootstrap]
+    command += ["--out", str(out), "--window", str(WINDOW_S), "--conf", "spark.driver.memory=1g"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def is_right(status: str | None, expected: str) -> bool:
-    return status == expected if expected != "healthy" else status is not None and status not in URGENT
+    return status == expected if expected != HEALTHY else status is not None and status not in URGENT
 
 
-def test_each_verdict_is_right(kafka_libs: Path, tmp_path: Path) -> None:
-    with running_broker(kafka_libs, tmp_path, {**OVERRIDES, "offsets.topic.num.partitions": "4"}) as broker:
-        admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
-        admin.create_topics([NewTopic(each, 1, 1) for each in ("orders", "scarce", "exact", "undone", "open", "quiet")])
-        for topic, count in (("orders", 50), ("scarce", 100), ("undone", 5), ("open", 5), ("quiet", 5)):
-            produce(broker, topic, count)
-        transaction(broker, "exact", "exact-0").commit_transaction()
-        transaction(broker, "undone", "undone-0").abort_transaction()
-        opened = transaction(broker, "open", "open-0")
-        for group, topic, offset in (
-            ("robbed", "scarce", 20), ("once", "orders", 3), ("marker", "exact", 5), ("aborted", "undone", 5),
-            ("waiting", "open", 5), ("moved on", "orders", 4),
-        ):  # fmt: skip
-            commit(broker, group, topic, offset)
-        admin.delete_records({TopicPartition("scarce", 0): 100})
-        come_and_go(broker, "left", "orders")
-        with (
-            watched(broker) as (url, _watcher),
-            member(broker, "healthy", "orders"),
-            member(broker, "stuck", "orders", "stuck"),
-            member(broker, "moved on", "quiet"),
-        ):
-            with member(broker, "dead", "orders") as process:
-                process.kill()
-            check(broker, url)
-        opened.abort_transaction()
-        admin.close()
+def wrong(said: Mapping[Any, str], right: Mapping[Any, str]) -> dict[Any, tuple[str | None, str]]:
+    """(what is said, what is right) where they differ; for what is not written down nobody may be needed."""
+    found = {key: (said.get(key), status) for key, status in right.items() if not is_right(said.get(key), status)}
+    return found | {key: (said[key], HEALTHY) for key in said.keys() - right.keys() if said[key] in URGENT}
 
 
-def check(broker: KafkaBroker, url: str) -> None:
-    """Produce, and let a client come and go, until the exporter says what is right of all; then `lag` does."""
-    seen: dict[str, set[str]] = {group: set() for group in GROUPS}
+def of_places(right: Mapping[str, Mapping[str, str]]) -> OfPlaces:
+    return {(group, topic): status for group, of_topics in right.items() for topic, status in of_topics.items()}
+
+
+def check_exporter(broker: KafkaBroker, exporter: str) -> None:
+    """Wait until the exporter says what is right of all, and nothing worse of any before."""
+    seen: dict[str, set[str]] = {}
     deadline = time.monotonic() + WAIT_S
-    wrong: dict[str, str | None] = dict.fromkeys(GROUPS)
-    lives = 0
-    while wrong:
-        assert time.monotonic() < deadline, wrong
-        produce(broker, "orders", 3)
-        if lives < 4:
-            come_and_go(broker, "loop", "quiet")
-            lives += 1
-        told = told_by_exporter(url)
-        for group, status in told.items():
-            seen.get(group, set()).add(status)
-        wrong = {group: told.get(group) for group, right in GROUPS.items() if not is_right(told.get(group), right)}
+    looks = 0
+    while True:
+        if looks % 40 == 0:
+            produce(broker, "seldom", 1)
+        said = said_by_exporter(exporter)
+        for group, status in said.items():
+            seen.setdefault(group, set()).add(status)
+        if not (found := wrong(said, GROUPS)):
+            break
+        assert time.monotonic() < deadline, found
         time.sleep(0.5)
-    for group, right in GROUPS.items():
-        assert not seen[group] & (URGENT - {right, "storm"}), f"{group}: {seen[group]}"
-    produce(broker, "orders", 3)  # they have come since the dead one died, whatever the machine did meanwhile
-    rows, text = told_by_lag(broker)
+        looks += 1
+    for group, words in seen.items():
+        assert GROUPS.get(group) in URGENT or not words & URGENT, f"{group}: {words}"
+
+
+def check_text(text: str, right: Said) -> None:
+    urgent = sum(status in URGENT for status in right.values())
+    assert re.search(rf"\d+ groups, {urgent} of them need somebody", text), text
+
+
+def check_lag(broker: KafkaBroker, *where: str, knows_configs: bool) -> None:
+    """`knows_configs`: a directory does not tell retention.ms, nor the names of transactions."""
+    produce(broker, "seldom", 1)
+    rows, text = said_by_lag(*where)
+    right = of_places(PARTITIONS)
+    groups = dict(GROUPS)
+    if not knows_configs:
+        right["creeps", "short"] = groups["creeps"] = HEALTHY
+    assert not wrong({(row["group_id"], row["topic"]): row["status"] for row in rows}, right), rows
+    check_text(text, groups)
     found = {(row["group_id"], row["topic"]): row for row in rows}
-    for group, of_topics in PARTITIONS.items():
-        for topic, right in of_topics.items():
-            row = found[group, topic]
-            assert is_right(row["status"], right), row
     assert found["robbed", "scarce"]["lost_records"] == 80
-    assert "producer" in found["waiting", "open"]["why"]
-    assert "(open-0)" in found["waiting", "open"]["why"]
     assert found["marker", "exact"]["lag"] == found["aborted", "undone"]["lag"] == 0
-    urgent = sum(right in URGENT for right in GROUPS.values())
-    assert f"{len(GROUPS)} groups, {urgent} of them need somebody" in text
-    assert "crash loop" in text
+    why = found["waiting", "open"]["why"]
+    assert "transaction of producer" in why
+    assert ("(open-0)" in why) is knows_configs
+    for group, status in groups.items():
+        if status in ("crash loop", "members expired"):
+            [line] = [each for each in text.splitlines() if each.startswith(f"{group}  ")]
+            assert status in line
+
+
+def check_pipeline(broker: KafkaBroker, out: Path) -> None:
+    """One more run, what it prints, its tables, and its report."""
+    from pyarrow import dataset
+
+    from coordinatord.pipeline.report.read import read_groups
+
+    produce(broker, "seldom", 1)
+    text = run_pipeline(broker, out)
+    _at_ms, groups, _members = read_groups(out)
+    assert not wrong({row.group_id: row.status for row in groups}, GROUPS), [(row.group_id, row.why) for row in groups]
+    rows = dataset.dataset(str(out / "tables" / "status"), format="parquet", partitioning="hive").to_table().to_pylist()
+    assert not wrong({(row["group_id"], row["topic"]): row["status"] for row in rows}, of_places(PARTITIONS)), rows
+    check_text(text, GROUPS)
+    page = out.with_suffix(".html")
+    told = CliRunner().invoke(cli, ["pipeline", "report", "--out", str(out), "--html", str(page)])
+    assert told.exit_code == 0, told.output
+    overview = re.findall(r"<tr[^>]*>(.*?)</tr>", page.read_text(), re.S)
+    for group, status in GROUPS.items():
+        if status in URGENT:
+            assert any(f">{group}<" in line and status in line for line in overview), group
+
+
+def check_outage(broker: KafkaBroker, exporter: str) -> None:
+    """Of a cluster that cannot be read the last that was known stays, and ages."""
+    before = said_by_exporter(exporter)
+    broker.stop(kill=True)
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        found = samples(get(f"{exporter}/metrics")[2])
+        (age_s,) = of(found, "coordinatord_watch_age_seconds").values()
+        (is_up,) = of(found, "coordinatord_exporter_up").values()
+        if age_s > WINDOW_S and not is_up:
+            break
+        assert time.monotonic() < deadline, (age_s, is_up)
+        time.sleep(0.5)
+    assert said_by_exporter(exporter).keys() == before.keys()
+    assert not wrong(said_by_exporter(exporter), GROUPS)
+
+
+@pytest.mark.parametrize("version", [KAFKA_VERSION, LATER_VERSION])
+def test_each_verdict_is_right(version: str, tmp_path: Path) -> None:
+    libs = kafka_libs(version)
+    with cluster_of_groups(libs, tmp_path) as broker, watched(broker) as exporter:
+        check_exporter(broker, exporter)
+        check_lag(broker, "--bootstrap", broker.bootstrap, knows_configs=True)
+        check_lag(broker, "--source", str(broker.data_dir), knows_configs=False)
+        told = CliRunner().invoke(cli, ["lag", "--bootstrap", broker.bootstrap, "sharers"])
+        assert (told.exit_code, "share group" in told.output) == (2, True), told.output
+
+
+@pytest.mark.spark
+def test_each_verdict_of_the_pipeline_and_each_alert_is_right(tmp_path: Path) -> None:
+    libs = kafka_libs(LATER_VERSION)
+    with (
+        cluster_of_groups(libs, tmp_path) as broker,
+        watched(broker) as exporter,
+        alerted(exporter, tmp_path / "prometheus") as prometheus,
+    ):
+        check_exporter(broker, exporter)
+        soon, later = tmp_path / "soon", tmp_path / "later"
+        check_pipeline(broker, soon)
+        began_s = time.monotonic()
+        shutil.copytree(soon, later)
+        for out, after_s in ((soon, SOON_S), (later, LATER_S)):
+            time.sleep(max(0.0, began_s + after_s - time.monotonic()))
+            check_pipeline(broker, out)
+        assert has_fired(prometheus) == sorted(ALERTS)
+        check_outage(broker, exporter)

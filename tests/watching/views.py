@@ -7,8 +7,8 @@ from typing import Any
 
 from coordinatord.pipeline.analysis.burrow import Commit
 from coordinatord.pipeline.analysis.curve import Point
+from coordinatord.pipeline.analysis.ends import Ends
 from coordinatord.pipeline.analysis.groups import group_now
-from coordinatord.pipeline.analysis.lag import Ends
 from coordinatord.pipeline.analysis.members import CRASH_LOOP, STORM, Event, Life
 from coordinatord.pipeline.analysis.now import Partition, standing
 from coordinatord.pipeline.analysis.rebalances import Rebalance

@@ -16,70 +16,10 @@ from typing import NamedTuple
 from coordinatord.pipeline.analysis.burrow import Commit
 from coordinatord.pipeline.analysis.curve import UNKNOWN as NOT_KNOWN
 from coordinatord.pipeline.analysis.curve import Bounds, Point, TimeLag, end_offsets_at, rate_per_s, time_lag
+from coordinatord.pipeline.analysis.ends import CLOCKS_MS, Ends
 
 MAX_STEPS = 500
 """The most points in one history: more than a plot shows. The step between them grows instead."""
-
-
-CLOCKS_MS = 60_000
-"""The coordinator's clock times commits, another clock the looks at ends: they may differ by this much."""
-
-
-class Open(NamedTuple):
-    """The oldest transaction that is not over in a partition. None for unknown values."""
-
-    producer_id: int | None
-    since_ms: int | None
-    """The timestamp of its first record."""
-    transactional_id: str | None = None
-
-
-class Tail(NamedTuple):
-    """What lies at the end of a partition. None for unknown values."""
-
-    readable_end: int | None = None
-    """The end without the transaction markers and aborted records behind the last record that any consumer can read."""
-    stable_offset: int | None = None
-    """The last stable offset: where consumers with isolation.level=read_committed have to stop."""
-    stable_end: int | None = None
-    """The last stable offset without the markers and aborted records before it."""
-    open: Open | None = None
-    """The transaction that begins at the last stable offset."""
-
-
-NO_TAIL = Tail()
-
-
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """The present state of a partition: its first offset, its end offset, and when they were read."""
-
-    log_start_offset: int | None
-    end_offset: int
-    sampled_ms: int
-    tail: Tail = NO_TAIL
-    retention_ms: int | None = None
-    """The topic's retention.ms, if its cleanup.policy is delete; None if records are kept, or it is unknown."""
-
-    @property
-    def last_end(self) -> int:
-        """The offset behind the last record that can be read, as far as is known."""
-        readable = self.tail.readable_end
-        return self.end_offset if readable is None else min(readable, self.end_offset)
-
-    def waits_for_transaction(self, committed: int) -> bool:
-        """Whether a group that reads committed records alone has read all before an open transaction."""
-        stable, stable_end = self.tail.stable_offset, self.tail.stable_end
-        if stable is None or stable >= self.end_offset:
-            return False
-        return (stable if stable_end is None else stable_end) <= committed <= stable
-
-    def is_of_another_log(self, offset: int, since_ms: int) -> bool:
-        """Whether an offset that a group has had since then is beyond a later end of the partition: the topic was
-        recreated, or records were lost. Not since its last commit: a member that reads nothing commits it again and
-        again.
-        """
-        return offset > self.end_offset and self.sampled_ms - since_ms > CLOCKS_MS
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from coordinatord.pipeline.analysis import burrow, status
 from coordinatord.pipeline.analysis.burrow import Commit
 from coordinatord.pipeline.analysis.curve import UNKNOWN, Point, curve, end_offsets_at, rate_per_s, time_lag
-from coordinatord.pipeline.analysis.lag import Ends, Lag, lag_now, marks, with_lags
+from coordinatord.pipeline.analysis.ends import Ends
+from coordinatord.pipeline.analysis.lag import Lag, lag_now, marks, with_lags
 from coordinatord.pipeline.analysis.status import Members, Rules
 from coordinatord.pipeline.analysis.trail import Trail
 

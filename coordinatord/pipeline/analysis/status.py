@@ -48,7 +48,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from coordinatord.pipeline.analysis.curve import AT_LEAST, Bounds
-from coordinatord.pipeline.analysis.lag import Ends, Lag, Mark
+from coordinatord.pipeline.analysis.ends import WINDOW_MS, Ends
+from coordinatord.pipeline.analysis.lag import Lag, Mark
 from coordinatord.pipeline.analysis.trail import Trail
 
 UNKNOWN, UNSUBSCRIBED, EXPIRED, LOST, OK, ENDED, WAITING = (
@@ -72,7 +73,7 @@ AWAY_MS = 24 * 3_600_000
 class Rules:
     """The thresholds of the rules."""
 
-    window_ms: int = 10 * 60_000
+    window_ms: int = WINDOW_MS
     min_lag: int = 1
     """Fewer unread records than this are ignored."""
     rhythm_factor: float = 3.0

@@ -6,10 +6,9 @@ A group has one log, a partition of `__consumer_offsets`, so that logs can be fo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +16,10 @@ import pyarrow.compute as pc
 
 from coordinatord.pipeline.analysis import consumer_group
 from coordinatord.pipeline.analysis.burrow import Commit
-from coordinatord.pipeline.analysis.generations import TopicPartition
-from coordinatord.pipeline.analysis.status import Members
 from coordinatord.pipeline.analysis.trail import Trail
 from coordinatord.pipeline.decode.kinds import GROUP_GENERATIONS, OFFSET_COMMITS, QUARANTINE, TRANSACTION_MARKERS
+from coordinatord.pipeline.lag.histories import Histories
+from coordinatord.pipeline.lag.known import Key, Known, Written
 
 OTHER_GROUPS = {"share_group_metadata": "share", "streams_group_metadata": "streams"}
 """The kinds of records that say that a group of another type exists, and that type."""
@@ -41,65 +40,8 @@ COMMIT_COLUMNS = (
     "transactional", "producer_id", "tombstone",
 )  # fmt: skip
 
-if TYPE_CHECKING:
-    from coordinatord.pipeline.lag.histories import Histories
-
-Key = tuple[str, str, int]
-
 _COMMIT: Callable[[Any], Commit] = partial(tuple.__new__, Commit)
 """Makes a commit of a tuple, without a call of Python's for each."""
-
-
-class Written(NamedTuple):
-    """A commit or a tombstone, which has no offset."""
-
-    key: Key
-    offset: int | None
-    made_ms: int
-    log_offset: int
-
-
-@dataclass(slots=True)
-class Known:
-    """What is known of a group's members. `classic` has the topics and partitions of each; None if no generation of it
-    is in the log, or it was deleted.
-    """
-
-    classic: dict[str, frozenset[TopicPartition]] | None = None
-    classic_ms: int | None = None
-    consumers: dict[str, tuple[bool, int | None]] = field(default_factory=dict)
-    """Whether the member is there, and when that was written, by member id."""
-    current: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
-    """Topic ids and partitions, by member id."""
-    is_consumer_group: bool = False
-    """Whether the log has an epoch of it that was not deleted."""
-
-    @property
-    def exists(self) -> bool:
-        """Whether the group was not deleted. One that only has committed offsets has no such record at all."""
-        return self.classic is not None or self.is_consumer_group or self.count > 0
-
-    @property
-    def count(self) -> int:
-        return len(self.classic or ()) + sum(is_there for is_there, _ in self.consumers.values())
-
-    @property
-    def members(self) -> Members:
-        if self.classic is None and not self.consumers:
-            return Members()
-        if self.count:
-            return Members(has_any=True)
-        times = [time_ms for _, time_ms in self.consumers.values()]
-        times += [self.classic_ms] if self.classic is not None else []
-        return Members(has_any=False, empty_ms=max((each for each in times if each is not None), default=None))
-
-    def assigned(self, names: Mapping[str, str]) -> Iterator[TopicPartition]:
-        """What the members have. `names` are topic names by id; a topic without one is left out."""
-        for partitions in (self.classic or {}).values():
-            yield from partitions
-        for member_id, owned in self.current.items():
-            if self.consumers.get(member_id, (False, None))[0]:
-                yield from ((names[topic_id], number) for topic_id, number in owned if topic_id in names)
 
 
 class Fold:

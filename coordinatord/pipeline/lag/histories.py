@@ -17,7 +17,7 @@ from coordinatord.pipeline.analysis.generations import TopicPartition, generatio
 from coordinatord.pipeline.analysis.history import KEEP_COMMITS, History
 from coordinatord.pipeline.analysis.status import Members
 from coordinatord.pipeline.decode.kinds import GROUP_GENERATIONS, OFFSET_COMMITS
-from coordinatord.pipeline.lag.fold import Known, Written
+from coordinatord.pipeline.lag.known import Known, Written
 
 WITH_IDS = {"topic_partitions", "assigned_partitions", "partitions_pending_revocation"}
 Batches = list[tuple[str, pa.RecordBatch]]

@@ -17,8 +17,9 @@ from coordinatord.pipeline.analysis.status import Rules
 from coordinatord.pipeline.analysis.trail import Trail
 from coordinatord.pipeline.analysis.urgent import judged, under_way, urgency
 from coordinatord.pipeline.decode.wanted import Wanted
-from coordinatord.pipeline.lag.fold import Fold, Key
+from coordinatord.pipeline.lag.fold import Fold
 from coordinatord.pipeline.lag.histories import Histories
+from coordinatord.pipeline.lag.known import Key
 from coordinatord.pipeline.lag.share import fold_all
 from coordinatord.pipeline.source.end_offsets import (
     Ending,

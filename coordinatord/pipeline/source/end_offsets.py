@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from coordinatord.pipeline.analysis.curve import Point
+from coordinatord.pipeline.analysis.ends import NO_TAIL, WINDOW_MS, Ends, Tail
 from coordinatord.pipeline.analysis.generations import TopicPartition
-from coordinatord.pipeline.analysis.lag import NO_TAIL, Ends, Tail
-from coordinatord.pipeline.analysis.status import Rules
 from coordinatord.pipeline.source import store
 from coordinatord.pipeline.source.markers import BACK_BYTES, batches, tail_of
 from coordinatord.pipeline.source.options import PATIENCE_S
@@ -37,9 +36,6 @@ from kafka_wire.records.key_values import key_values
 
 #: An entry of Kafka's time index: the greatest timestamp so far, and the relative offset of its record.
 TIME_ENTRY = struct.Struct(">qi")
-
-#: The window of a status by default: analysis.status.Rules.
-WINDOW_MS = Rules().window_ms
 
 #: The most points kept for one partition: enough for a curve.
 MAX_POINTS = 1_000

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from coordinatord.pipeline.analysis.lag import Open, Tail
+from coordinatord.pipeline.analysis.ends import Open, Tail
 from kafka_wire.errors import DecodeError
 from kafka_wire.records.batch import CONTROL, TRANSACTIONAL, BatchHeader, iterate_batches
 from kafka_wire.records.control import ControlType, decode_key

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
-from coordinatord.pipeline.analysis.lag import NO_TAIL, Open, Tail
+from coordinatord.pipeline.analysis.ends import NO_TAIL, Open, Tail
 from coordinatord.pipeline.decode.wanted import Names
 from coordinatord.pipeline.source.end_offsets import Ending, from_broker, from_directories
 from coordinatord.pipeline.source.options import BROKER_PREFIX, broker_settings, check_address, name_list

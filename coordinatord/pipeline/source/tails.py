@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 from kafka.protocol.admin import DescribeConfigsRequest, ListTransactionsRequest
 
 from coordinatord.pipeline.analysis.curve import Point
+from coordinatord.pipeline.analysis.ends import Open, Tail
 from coordinatord.pipeline.analysis.generations import TopicPartition
-from coordinatord.pipeline.analysis.lag import Open, Tail
 from coordinatord.pipeline.source.cluster import LATEST, Cluster
 from coordinatord.pipeline.source.markers import BACK_BYTES, batches, readable_end
 from kafka_wire.records.batch import TRANSACTIONAL

@@ -16,8 +16,9 @@ from pyspark.sql import functions as F
 
 from coordinatord.pipeline.analysis.burrow import Commit
 from coordinatord.pipeline.analysis.curve import Point
+from coordinatord.pipeline.analysis.ends import Ends
 from coordinatord.pipeline.analysis.groups import SEVERITY, group_now
-from coordinatord.pipeline.analysis.lag import Ends, history
+from coordinatord.pipeline.analysis.lag import history
 from coordinatord.pipeline.analysis.now import Now, Partition, standing
 from coordinatord.pipeline.analysis.status import ALARMING, Members
 from coordinatord.pipeline.analysis.trail import Trail

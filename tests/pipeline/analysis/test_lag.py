@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from coordinatord.pipeline.analysis.burrow import Commit
 from coordinatord.pipeline.analysis.curve import Point
-from coordinatord.pipeline.analysis.lag import CLOCKS_MS, MAX_STEPS, Ends, history, lag_now, marks, with_lags
+from coordinatord.pipeline.analysis.ends import CLOCKS_MS, Ends
+from coordinatord.pipeline.analysis.lag import MAX_STEPS, history, lag_now, marks, with_lags
 
 NOW_MS = 100_000
 POINTS = [Point(0, 0), Point(1_000, 50_000), Point(2_000, 100_000)]  # twenty records a second

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from coordinatord.pipeline.analysis.burrow import Commit
 from coordinatord.pipeline.analysis.curve import Point
+from coordinatord.pipeline.analysis.ends import Ends
 from coordinatord.pipeline.analysis.groups import group_now
-from coordinatord.pipeline.analysis.lag import Ends
 from coordinatord.pipeline.analysis.now import Now, Partition, standing
 from coordinatord.pipeline.analysis.status import Members, Rules
 from coordinatord.pipeline.analysis.trail import MARKS, Trail

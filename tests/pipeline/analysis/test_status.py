@@ -11,7 +11,8 @@ import pytest
 
 from coordinatord.pipeline.analysis.burrow import Commit
 from coordinatord.pipeline.analysis.curve import AT_LEAST, UNKNOWN, Bounds, Point
-from coordinatord.pipeline.analysis.lag import Ends, Lag, Mark, Open, Tail
+from coordinatord.pipeline.analysis.ends import Ends, Open, Tail
+from coordinatord.pipeline.analysis.lag import Lag, Mark
 from coordinatord.pipeline.analysis.now import Now, Partition, standing
 from coordinatord.pipeline.analysis.status import Members, Rules, Status, partition_status
 from coordinatord.pipeline.analysis.trail import Trail

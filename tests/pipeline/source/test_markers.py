@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinatord.pipeline.analysis.lag import Open, Tail
+from coordinatord.pipeline.analysis.ends import Open, Tail
 from coordinatord.pipeline.source.markers import batches, readable_end, tail_of
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch
 from kafka_wire.records.control import ControlType

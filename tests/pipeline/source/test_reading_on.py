@@ -46,7 +46,7 @@ class Cluster:
             self.happens.pop(0)(self.log)
         return b"".join(_batch(at, self.log[at]) for at in sorted(self.log) if at >= offset), 0
 
-    def topic_ends(self, _bootstrap: str, now_ms: int, places: Collection[tuple[str, int]], _: object) -> list[Ending]:
+    def topic_ends(self, _bootstrap: str, now_ms: int, places: Collection[tuple[str, int]], *_: object) -> list[Ending]:
         assert self.fetches, "the log was read before"
         self.looked_up.append(places)
         return [Ending("t", 0, now_ms, 0, 100 * len(self.looked_up))]
