@@ -69,6 +69,7 @@ ALERTS = {
 SETTINGS = {
     "offsets.topic.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "false",  # or a member makes the deleted topic anew
     "log.retention.check.interval.ms": "86400000",  # nothing is deleted but by DeleteRecords
     "log.flush.start.offset.checkpoint.interval.ms": "2000",  # what DeleteRecords does is soon on disk
 }

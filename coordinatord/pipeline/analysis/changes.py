@@ -3,8 +3,9 @@ expire; and when that ends. A status describes a state; a change is reported onc
 
     stuck       a partition's committed offset has not moved for `stuck_ms`, and for as long records have been unread.
                 If it is not known since when they are, or the group has no members, the partition's end must have
-                moved since: there are writes and no reads. Ends when the offset moves, or nothing is unread. One that
-                began and ended between two looks is reported by the later one.
+                moved since: there are writes and no reads. Ends when the offset moves, or nothing is left to
+                read: as where no member subscribes to the topic any more. One that began and ended between two looks is
+                reported by the later one.
     storm       `storm_count` rebalances within `storm_ms`. Ends when fewer than half of that are left in the window, so
                 that a group at the threshold is not reported again and again.
     expiring    a committed offset will expire within `expiring_ms`, by the retention. Ends when that is postponed: the
@@ -138,7 +139,9 @@ def _stuck(
 ) -> tuple[Track, list[Change]]:
     if track.stuck_ms is not None:
         if seen.lag == 0:
-            return track._replace(stuck_ms=None), [_recovered(STUCK, track.stuck_ms, at_ms, seen, "nothing is unread")]
+            return track._replace(stuck_ms=None), [
+                _recovered(STUCK, track.stuck_ms, at_ms, seen, "nothing is left to read")
+            ]
         return track, []
     if seen.end_offset is None or not seen.lag or track.end_offset is None:
         return track, []

@@ -31,6 +31,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from coordinatord.pipeline.analysis import changes
 from coordinatord.pipeline.analysis.changes import Change, Seen, Thresholds, Track
 from coordinatord.pipeline.tables.events import COLUMNS, EVENTS_DDL
+from coordinatord.pipeline.tables.expiry import NOT_SUBSCRIBED
 from coordinatord.pipeline.tables.inputs import nothing
 
 LOOK_DDL = (
@@ -65,17 +66,20 @@ def write_look(
     if target.exists():
         return
     keys = ["group_id", "topic", "partition"]
-    expiry = read("expiry").select(*keys, "expires_ms", (~F.col("abandoned")).alias("has_members"))
+    has_members = ~F.col("abandoned")
+    is_read = ~(has_members & (F.col("counts_from") == NOT_SUBSCRIBED))
+    expiry = read("expiry").select(*keys, "expires_ms", has_members.alias("has_members"), is_read.alias("_is_read"))
+    lag = read("lag").where("committed_offset is not null").join(expiry, keys, "left")
     waited_ms = F.col("time_lag_ms") - F.coalesce("time_lag_error_ms", F.lit(0))  # at least
     unread = F.when(F.col("lag") > 0, F.lit(at_ms) - waited_ms).alias("unread_ms")
-    end = F.when(F.col("lag") == 0, F.col("committed_offset")).otherwise(F.col("end_offset")).alias("end_offset")
-    columns = ["committed_offset", "committed_ms", end, "moved_ms", "stood_since_ms", "stood_until_ms"]
-    lag = read("lag").where("committed_offset is not null").select(*keys, *columns, unread)
+    # Markers and aborted records are nothing to read, nor is what no member subscribes to.
+    has_nothing = (F.col("lag") == 0) | ~F.coalesce("_is_read", F.lit(True))
+    end = F.when(has_nothing, F.col("committed_offset")).otherwise(F.col("end_offset")).alias("end_offset")
+    columns = ["committed_offset", "committed_ms", end, "moved_ms", "stood_since_ms", "stood_until_ms", "expires_ms"]
+    lag = lag.select(*keys, *columns, unread, "has_members")
     names = Seen._fields
-    groups = (
-        lag.join(expiry, keys, "left")
-        .groupBy("group_id")
-        .agg(F.max("has_members").alias("has_members"), F.collect_list(F.struct(*names)).alias("partitions"))
+    groups = lag.groupBy("group_id").agg(
+        F.max("has_members").alias("has_members"), F.collect_list(F.struct(*names)).alias("partitions")
     )
     recent = read("rebalances").where((F.col("ended_ms") > at_ms - thresholds.storm_ms) & (F.col("ended_ms") <= at_ms))
     recent = recent.groupBy("group_id").agg(

@@ -8,6 +8,9 @@ from pyspark.sql import functions as F
 from coordinatord.pipeline.tables.inputs import Inputs
 from coordinatord.pipeline.tables.table import Column, Table
 
+NOT_SUBSCRIBED = "not subscribed"
+"""The value of `counts_from` where the members of a group read other topics."""
+
 COLUMNS = (
     Column("group_id", "string", ""),
     Column("topic", "string", ""),
@@ -54,9 +57,9 @@ def _build(inputs: Inputs) -> DataFrame:
     counts_from = (
         F.when(F.col("expire_timestamp_ms").isNotNull(), "explicit")
         .when(F.array_contains("_read", F.col("topic")), "in use")
-        .when(F.col("_read").isNotNull(), "not subscribed")
+        .when(F.col("_read").isNotNull(), NOT_SUBSCRIBED)
         .when(in_use & F.coalesce(subscribed, F.lit(True)), "in use")
-        .when(in_use, "not subscribed")
+        .when(in_use, NOT_SUBSCRIBED)
         .when(F.col("_in_use").isNull() | F.coalesce("_simple", F.lit(True)), "simple")
         .otherwise("empty")
     )

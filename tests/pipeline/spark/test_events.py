@@ -141,6 +141,32 @@ def write_look(out: Path, number: int, at_s: int, groups: dict[str, list[dict[st
     parquet.write_table(pa.Table.from_pylist(rows, schema=LOOKS), path)
 
 
+def test_a_look_has_nothing_unread_where_no_member_subscribes(spark: Any, tmp_path: Path) -> None:
+    """A group that reads another topic now has members and a lag, and is not stuck; the same without members is."""
+    places = {"moved on": ("not subscribed", False), "gone": ("not subscribed", True), "reads": ("in use", False)}
+    offsets = "committed_offset bigint, committed_ms bigint, end_offset bigint, lag bigint"
+    times = (
+        "moved_ms bigint, stood_since_ms bigint, stood_until_ms bigint, time_lag_ms bigint, time_lag_error_ms bigint"
+    )
+    where = "group_id string, topic string, partition int"
+    tables = {
+        "lag": spark.createDataFrame(
+            [(group, "t", 0, 5, 1_000, 20, 15, 1_000, None, None, 99_000, 0) for group in places],
+            f"{where}, {offsets}, {times}",
+        ),
+        "expiry": spark.createDataFrame(
+            [(group, "t", 0, 1_000_000, *told) for group, told in places.items()],
+            f"{where}, expires_ms bigint, counts_from string, abandoned boolean",
+        ),
+        "rebalances": spark.createDataFrame([], "group_id string, ended_ms bigint"),
+    }
+    events.write_look(spark, tmp_path, 0, 100_000, RULES, tables.__getitem__)
+    rows = parquet.read_table(tmp_path / "looks" / "000000000.parquet").to_pylist()
+    found = {row["group_id"]: Seen(**row["partitions"][0]) for row in rows}
+    assert {group: seen.lag for group, seen in found.items()} == {"moved on": 0, "gone": 15, "reads": 15}
+    assert found["moved on"].expires_ms == 1_000_000
+
+
 def judge(spark: Any, out: Path, said: list[Any]) -> None:
     query = events.start(spark, out, RULES, said.append, availableNow=True)
     assert query.awaitTermination(600)
