@@ -75,7 +75,10 @@ class Job:
 def stream(spark: SparkSession, job: Job, now_ms: int | None = None) -> DataFrame:
     """The log's rows of all stored kinds, and those of ENDS. `now_ms` replaces the clock."""
     log = job.source.read_stream(spark, *FACTS)
-    ends = sampler(spark, job.end_offsets, job.broker, is_directory=bool(job.log_directories), now_ms=now_ms)
+    ends = sampler(
+        spark, job.end_offsets, job.broker,
+        is_directory=bool(job.log_directories), now_ms=now_ms, window_ms=job.options.rules.window_ms,
+    )  # fmt: skip
     ends = ends.select(F.lit(ENDS).alias("kind"), F.struct(*ends.columns).alias(ENDS))
     return log.unionByName(ends, allowMissingColumns=True)
 

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
-from coordinatord.pipeline.analysis.ends import NO_TAIL, Open, Tail
+from coordinatord.pipeline.analysis.ends import NO_TAIL, WINDOW_MS, Open, Tail
 from coordinatord.pipeline.decode.wanted import Names
 from coordinatord.pipeline.source.end_offsets import Ending, from_broker, from_directories
 from coordinatord.pipeline.source.options import BROKER_PREFIX, broker_settings, check_address, name_list
@@ -48,7 +48,7 @@ _SCHEMA = pa.schema(
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where to look. `path` is a broker's log directory. With neither `path` nor `bootstrap` there are never any rows.
-    `now_ms` replaces the clock, for a run at a given moment.
+    `now_ms` replaces the clock, for a run at a given moment. A broker is asked for ends within `window_ms`, too.
     """
 
     path: str | None
@@ -56,6 +56,7 @@ class Place:
     broker: dict[str, object] = field(repr=False)  # it contains passwords
     topics: tuple[str, ...]
     now_ms: int | None
+    window_ms: int = WINDOW_MS
 
     def clock_ms(self) -> int:
         return int(time.time() * 1000) if self.now_ms is None else self.now_ms
@@ -65,7 +66,7 @@ class Place:
         if self.path is not None:
             found = from_directories([self.path], self.clock_ms())
         elif self.bootstrap is not None:
-            found = from_broker(self.bootstrap, self.clock_ms(), None, self.broker)
+            found = from_broker(self.bootstrap, self.clock_ms(), None, self.broker, self.window_ms)
         else:
             return []
         names = Names(self.topics) if self.topics else None
@@ -82,7 +83,9 @@ def tail_of(row: Mapping[str, Any] | None) -> Tail:
 
 
 class PartitionEnds(DataSource):
-    """`spark.readStream.format("partition_ends")`, with `path` or `bootstrap` (and `kafka.…`), `topics`, `nowMs`."""
+    """`spark.readStream.format("partition_ends")`, with `path` or `bootstrap` (and `kafka.…`), `topics`, `nowMs`,
+    `windowMs`.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -107,6 +110,7 @@ class PartitionEnds(DataSource):
             ),
             tuple(name_list(given.get("topics", ""))),
             int(given["nowms"]) if "nowms" in given else None,
+            int(given.get("windowms", WINDOW_MS)),
         )
 
 
@@ -172,13 +176,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def sampler(
-    spark: SparkSession, location: str | None, broker: dict[str, Any], *, is_directory: bool, now_ms: int | None = None
+    spark: SparkSession,
+    location: str | None,
+    broker: dict[str, Any],
+    *,
+    is_directory: bool,
+    now_ms: int | None = None,
+    window_ms: int = WINDOW_MS,
 ) -> DataFrame:
     """A stream of partition ends, from a broker's log directory or HOST:PORT; without rows if `location` is None.
     SourceError if it is neither.
     """
     spark.dataSource.register(PartitionEnds)
     options: dict[str, Any] = {f"{BROKER_PREFIX}{name}": value for name, value in broker.items()}
+    options["windowMs"] = window_ms
     if now_ms is not None:
         options["nowMs"] = now_ms
     if location is not None:

@@ -25,7 +25,7 @@ MAX_PRODUCERS = 100
 """The most producers whose transactional ids are asked for."""
 TOPIC = 2
 """The type of a resource whose configuration is described."""
-PARTS = (0.25, 0.5, 0.75, 1.0)
+PARTS = (0.05, 0.25, 0.5, 0.75, 1.0)
 LONGEST_MS = 24 * 3_600_000
 """The ends of a partition are asked for by timestamp, for these parts of a window ago, then for twice as long ago each
 time, up to this.

@@ -21,7 +21,9 @@ Row = dict[str, Any]
 Key = tuple[str, str, int]
 MINUTE_MS = 60_000
 ALARMING = ("members expired", "records lost", "stopped", "stuck", "near loss", "rewound", "falling")
-EARLIER_MS = (*(WINDOW_MS * part // 4 for part in range(5)), *(WINDOW_MS << power for power in range(1, 9)))
+EARLIER_MS = (
+    WINDOW_MS // 20, *(WINDOW_MS * part // 4 for part in range(5)), *(WINDOW_MS << power for power in range(1, 9)),
+)  # fmt: skip
 """How long before the last run partitions' ends are known: by the timestamps of records, and by the run itself."""
 
 

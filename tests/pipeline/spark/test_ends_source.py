@@ -63,6 +63,7 @@ def test_what_a_look_sees(tmp_path: Path) -> None:
 
 
 def test_options_of_a_broker_have_their_types() -> None:
+    assert reader(bootstrap="h:1", windowMs="30000").place.window_ms == 30_000
     place = reader(bootstrap="h:1", **{"kafka.request_timeout_ms": "500", "kafka.security_protocol": "SSL"}).place
     assert place.broker == {"request_timeout_ms": 500, "security_protocol": "SSL"}
 
