@@ -214,6 +214,19 @@ class Flusher:
             if self._current.journal is not None:
                 self._current.journal.flush()
 
+    def make_durable(self, log: PartitionLog) -> None:
+        """Flush what has been written of a log, whatever `log.flush` says: the journals that have it, or its files."""
+        with self.lock:
+            journals = [each.journal for each in (self._retired, self._current) if each and each.journal]
+            for journal in journals:
+                journal.flush()
+            if not journals and not self._flushes:
+                for segment in log.segments:
+                    if segment.on_disk:
+                        self._flush_segment(segment)
+                self._disk.sync_dir(log.directory)
+                self._disk.sync_dir(self._data.path)
+
     def _retire(self) -> None:
         """Retire the current journal; the next write begins a new one. The caller holds the lock."""
         journal = self._current.journal

@@ -58,6 +58,8 @@ class Flushing(Protocol):
 
     def flush_journal(self) -> None: ...
 
+    def make_durable(self, log: PartitionLog) -> None: ...
+
     def remove_segments(self, log: PartitionLog, segments: list[Segment]) -> None: ...
 
     def forget_segment(self, segment: Segment) -> None: ...
@@ -288,9 +290,6 @@ class LogWriter:
             callback = job()
         self._tell(callback)
 
-    def _is_idle(self) -> bool:
-        return self._in_flight is None
-
     def _executed(self, epoch: Epoch) -> None:
         if self._closed or self.failed:
             return  # close() has handled it, or the log has failed
@@ -321,18 +320,25 @@ class LogWriter:
                 broken = broken or error
         self._is_calling = False
         # The next turn's end seals what the callbacks append; appends made during the flush are sealed now.
-        if not self._turn_end_due and self._is_idle() and not self._epochs.is_empty and not self.failed:
+        if not self._turn_end_due and self._in_flight is None and not self._epochs.is_empty and not self.failed:
             self._seal()
         if broken is not None:
             raise broken  # after all other callbacks, which are not to blame
 
-    def _flush_journal(self) -> None:
-        """On the worker's thread, for log.flush=interval."""
+    def make_durable(self, log: PartitionLog, then: Callback) -> None:
+        """Call `then` once what is visible of a log survives a power failure, whatever `log.flush` says."""
+        done = lambda: None if self.failed or self._closed or log.deleted else then()  # noqa: E731
+        self._worker.submit(lambda: self._flush_aside(lambda: self._flusher.make_durable(log), done))
+
+    def _flush_aside(self, flush: Callable[[], None], done: Callback) -> None:
+        """On the worker's thread."""
         try:
-            self._flusher.flush_journal()
+            flush()
         except BaseException as failure:
             error = failure
             self._tell(lambda: self._fail(error, None))
+        else:
+            self._tell(done)
 
     def _arm_interval(self) -> None:
         if not self._interval_due:
@@ -342,7 +348,7 @@ class LogWriter:
     def _flush_interval(self) -> None:
         self._interval_due = False
         if not self.failed and not self._closed:
-            self._worker.submit(self._flush_journal)
+            self._worker.submit(lambda: self._flush_aside(self._flusher.flush_journal, lambda: None))
 
     def _fail(self, error: BaseException, epoch: Epoch | None) -> None:
         if self.failed:

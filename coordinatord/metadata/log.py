@@ -256,4 +256,7 @@ class _Snapshot:
             writer.hold(writer.epoch, self._durable)
 
     def _durable(self) -> None:
-        self._metadata._snapshot_ended(self._log, self._base_offset, self._size)
+        # With log.flush=interval or never this epoch would not survive a power failure, and what it replaces has: then
+        # all that there was would be gone, not the last changes.
+        ended = self._metadata._snapshot_ended
+        self._metadata._writer.make_durable(self._log, lambda: ended(self._log, self._base_offset, self._size))

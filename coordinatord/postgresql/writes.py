@@ -63,6 +63,9 @@ class StoreFlusher:
     def flush_journal(self) -> None:
         """The database flushes."""
 
+    def make_durable(self, log: PartitionLog) -> None:
+        """What is written is in the database."""
+
     def finish(self) -> None:
         """The copy is not needed again."""
         self._forget()
