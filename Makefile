@@ -7,7 +7,6 @@ DATA ?= ./data
 OUT ?= ./lag
 
 # COMPILED=1 with run, test, bench or bench-quick: from build/compiled, where the modules that setup.py names are C.
-# Without it `make run` chooses for itself (builds.py); COMPILED=0 keeps it from that.
 COMPILED ?=
 ifeq ($(COMPILED),1)
 BUILD := compiled
@@ -24,7 +23,7 @@ GENERATE := $(BIN)/python -m kafka_wire generate
 
 QUICK := not full and not reference and not clients and not compose and not slow and not spark and not browser and not hostile and not postgresql
 
-.PHONY: help run demo pipeline pyspark-consumer-offsets test lint bench bench-quick compiled wheel generate format clean
+.PHONY: help run demo pipeline pyspark-consumer-offsets test lint bench bench-quick compiled wheel docs generate format clean
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-25s %s\n", $$1, $$2}'
@@ -56,6 +55,11 @@ $(VENV)/.clients: pyproject.toml | $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,clients]'
 	@touch $@ $(VENV)/.run $(VENV)/.test
 
+$(VENV)/.docs: pyproject.toml | $(BIN)/python
+	@echo "installing Zensical into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@ $(VENV)/.run
+
 $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	@echo "installing what the benchmarks draw with into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
@@ -68,7 +72,7 @@ $(VENV)/.spark: pyproject.toml | $(BIN)/python
 
 # What `make pipeline` needs. Java first: nobody downloads Spark to be told that there is none.
 $(VENV)/.pipeline: pyproject.toml | $(BIN)/python
-	@$(BIN)/python -c 'import runpy, sys; sys.exit(runpy.run_path("coordinatord/pipeline/source/java.py")["java_problem"]())'
+	@$(BIN)/python -c 'import runpy, sys; sys.exit(runpy.run_path("coordinatord/monitoring/pipeline/source/java.py")["java_problem"]())'
 	@echo "installing Spark into $(VENV): 0.6 GB to download, 1.2 GB on disk (make pipeline, once)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,plot]'
 	@touch $@ $(VENV)/.run
@@ -95,13 +99,19 @@ $(VENV)/.ci: pyproject.toml | $(BIN)/python
 	@touch $@ $(addprefix $(VENV)/.,run test lint clients spark compile wheel postgresql)
 
 SOURCES = setup.py pyproject.toml $(shell find coordinatord protocol -type f -not -path "*/__pycache__/*")
+# Renamed when it is whole. The stamp is older than the copies: sources that change meanwhile are compiled again.
 build/compiled/.stamp: $(SOURCES) | $(VENV)/.compile
 	@$(GENERATE)
-	@$(BIN)/python builds.py compile
+	@rm -rf build/compiling && mkdir -p build/compiling && touch build/compiling/.stamp
+	@cp -r setup.py pyproject.toml README.md coordinatord protocol build/compiling
+	@python="$$(cd $(BIN) && pwd)/python" && cd build/compiling && export COORDINATORD_COMPILE=1 && \
+		{ "$$python" setup.py -q build_ext --inplace && "$$python" -m compileall -q coordinatord protocol; } \
+		>../compile.log 2>&1 || { tail -n 20 ../compile.log; exit 1; }
+	@rm -rf build/compiled && mv build/compiling build/compiled
 
 compiled: build/compiled/.stamp ## a copy in build/compiled whose hot modules are C, for COMPILED=1; needs a C compiler
-	@cd build/compiled && rm -rf tests deploy builds.py Makefile Dockerfile LICENSE .ci
-	@cp -r tests deploy builds.py Makefile Dockerfile LICENSE ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md SECURITY.md .ci build/compiled
+	@cd build/compiled && rm -rf tests deploy Makefile Dockerfile LICENSE .ci
+	@cp -r tests deploy Makefile Dockerfile LICENSE ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md SECURITY.md .ci build/compiled
 
 # What build_ext left in build/compiled is up to date for bdist_wheel: nothing is compiled twice. It knows the tag of this
 # machine alone, which no index takes; auditwheel reads from the C modules which Linuxes have what they need.
@@ -119,7 +129,7 @@ wheel: build/compiled/.stamp $(VENV)/.wheel ## the same modules in a wheel in bu
 
 run: $(VENV)/.run $(BUILD) ## start the daemon on 127.0.0.1:9092 with its data in ./data
 	@$(GENERATE)
-	@exec $(BIN)/python builds.py run --compiled "$(COMPILED)" --listen "$(LISTEN)" --data "$(DATA)"
+	@$(IN_TREE) -m coordinatord serve --listen "$(LISTEN)" --data-dir "$(if $(BUILD),$(abspath $(DATA)),$(DATA))"
 
 pipeline: $(VENV)/.pipeline ## who is behind, from the log of any cluster: SOURCE=DIR or BOOTSTRAP=HOST:PORT, OUT=./lag
 	@test -n "$(SOURCE)$(BOOTSTRAP)" || { echo "Say where the log is: make pipeline SOURCE=/var/lib/kafka/data, or BOOTSTRAP=broker:9092"; exit 2; }
@@ -137,7 +147,7 @@ demo: $(VENV)/.test ## three consumers, a killed one, a killed daemon, nothing l
 	@exec $(BIN)/python -m tests.demo
 
 # Half of the time the tests wait, for timeouts of groups and for processes: four of them keep two cores busy.
-test: $(VENV)/.test $(BUILD) ## the quick tests: Python alone, under five minutes; TESTS="tests/log" for some
+test: $(VENV)/.test $(BUILD) ## the quick tests: Python alone, under five minutes; TESTS="tests/broker/log" for some
 	@$(GENERATE)
 	@$(IN_TREE) -m pytest -q -n 4 -m "$(QUICK_HERE)" $(TESTS)
 
@@ -158,6 +168,10 @@ bench: $(VENV)/.bench $(BUILD) ## beside Apache Kafka (needs Java 17, Maven) and
 bench-quick: $(VENV)/.bench $(BUILD) ## our side alone, in about a minute
 	@$(GENERATE)
 	@$(IN_TREE) -m tests.bench --quick $(BENCH_OUT) $(ARGS)
+
+docs: $(VENV)/.docs ## the pages of docs/ as a site in build/site
+	@$(BIN)/python docs/collect.py
+	@$(BIN)/zensical build --clean --strict
 
 generate: $(VENV)/.run ## write the codecs of the wire from their declarations; the other targets do so by themselves
 	@$(GENERATE)

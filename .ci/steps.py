@@ -36,7 +36,7 @@ QUARANTINED, QUARANTINE_DAYS = 10, 30
 FLAKY_SHARE = 0.02
 CONFIRMED = ROOT / ".ci" / "recordings.sha256"
 """The digest of the recordings that Kafka has confirmed last: the step `recordings` is for others."""
-RECORDED = ("coordinatord/conform/stories", "tests/reference", "tests/admission", "tests/golden")
+RECORDED = ("coordinatord/testing/conform/stories", "tests/reference", "tests/server/access", "tests/golden")
 
 
 @dataclass
@@ -138,13 +138,16 @@ def digest() -> str:
 PYTEST = ".venv/bin/python -m pytest -q"
 FRESH = "build/fresh/bin/python -m pytest -q -n 2"
 OWN = "not reference and not clients and not compose and not spark and not browser and not hostile and not postgresql"
-SLOW = "tests/log tests/pipeline/source tests/reference tests/shortcuts tests/simulation tests/workers tests/test_*.py"
+SLOW = (
+    "tests/broker/log tests/monitoring/offsets_log tests/reference tests/server/fastpath tests/server/workers "
+    "tests/testing/simulation tests/test_*.py"
+)
 # The hot modules (setup.py) and what calls them, as C. The C compiler's optimisation, which takes minutes, changes
 # nothing that tests see.
 COMPILE = "MYPYC_OPT_LEVEL=0 make compiled"
 AS_C = (
-    "tests/crash tests/exchange tests/group tests/handlers tests/log tests/observe tests/protocol tests/reference "
-    "tests/runtime tests/shortcuts tests/topics tests/transactions tests/test_*.py"
+    "tests/base/observe tests/broker/log tests/broker/topics tests/coordination tests/crash tests/handlers "
+    "tests/protocol tests/reference tests/server/exchange tests/server/fastpath tests/test_*.py"
 )
 WITHOUT_BROKER = " ".join(
     f"tests/reference/test_{name}.py"
@@ -153,8 +156,8 @@ WITHOUT_BROKER = " ".join(
         "settings",
     )
 )  # fmt: skip
-TRUTH = "tests/pipeline/spark/test_truth.py -k few"
-PAGE = "tests/pipeline/browser/test_live_page.py"
+TRUTH = "tests/monitoring/pipeline/spark/test_truth.py -k few"
+PAGE = "tests/monitoring/pipeline/browser/test_live_page.py"
 LIBRDKAFKA = "tests/clients/families/test_librdkafka_suite.py"
 LONG = "--timeout 900"
 
@@ -178,7 +181,7 @@ def gate() -> list[Stage]:
         SET_UP,
         Step("tools", [f"{FETCH} {SMOKED}"]),
         Step("compiled", [COMPILE, f"make test COMPILED=1 TESTS='{AS_C}'"]),
-        Step("postgresql", [f"{PYTEST} tests/postgresql -n 2 -m 'postgresql and not full and not spark'"]),
+        Step("postgresql", [f"{PYTEST} tests/server/postgresql -n 2 -m 'postgresql and not full and not spark'"]),
         Step("java", [f"{PYTEST} {WITHOUT_BROKER} -m reference"]),
         Step("spark", [f"{PYTEST} {TRUTH}"]),
     ]
@@ -188,10 +191,10 @@ def gate() -> list[Stage]:
 def full() -> list[Stage]:
     """The full run: everything that the gate leaves out; what compares times or has short deadlines, by itself."""
     waiting = [
-        Step("spark", [f"{PYTEST} tests/pipeline -m spark {LONG}"], foreign=True),
-        Step("browser", [f"{PYTEST} tests/pipeline -m browser {LONG}"], foreign=True),
+        Step("spark", [f"{PYTEST} tests/monitoring/pipeline -m spark {LONG}"], foreign=True),
+        Step("browser", [f"{PYTEST} tests/monitoring/pipeline -m browser {LONG}"], foreign=True),
         Step("compose", [f"{PYTEST} tests/compose -m compose {LONG}"], foreign=True),
-        Step("postgresql", [f"{PYTEST} tests/postgresql -m 'postgresql and full and not spark'"], foreign=True),
+        Step("postgresql", [f"{PYTEST} tests/server/postgresql -m 'postgresql and full and not spark'"], foreign=True),
     ]
     clients = "clients and not reference and not alone and not wheel_of_c"
     workers = "tests/clients/test_kafka_python_*.py tests/clients/test_exactly_once.py --workers 2"

@@ -1,10 +1,10 @@
 """Shared by all tests: the broker that the tests with real clients use, and the daemon's log in failure reports.
 
-pytest tests/clients                        against coordinatord (the default)
-pytest tests/clients --broker kafka         against Apache Kafka itself, started from Maven: are the tests right?
-pytest tests/clients --broker HOST:PORT     against a broker that runs already
-pytest tests/clients --workers 2            against a coordinatord of two nodes
-pytest tests/group tests/member --rewrite   writes the current results into the scenario files; review the diff
+pytest tests/clients                        against coordinatord (the default) pytest tests/clients --broker kafka
+against Apache Kafka itself, started from Maven: are the tests right? pytest tests/clients --broker HOST:PORT
+against a broker that runs already pytest tests/clients --workers 2            against a coordinatord of two nodes
+pytest tests/coordination/group tests/testing/member --rewrite   writes the current results into the scenario files;
+review the diff
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from coordinatord.observe import logger
+from coordinatord.base.observe import logger
 from kafka_wire import fresh
 from tests.clients.kafka_python_joins import finish_joins
 from tests.daemon import Daemon, running
@@ -42,7 +42,7 @@ def _logs_are_the_tests_own() -> Iterator[None]:
     root = logging.getLogger()
     level = root.level
     yield
-    configured = [each for each in root.handlers if type(each).__module__ == "coordinatord.observe.logs"]
+    configured = [each for each in root.handlers if type(each).__module__ == "coordinatord.base.observe.logs"]
     if configured:
         for handler in configured:
             root.removeHandler(handler)

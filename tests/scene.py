@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinatord.net.request import RequestContext
+from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_wire.api.join_group import JoinGroupRequest
 from kafka_wire.api.sync_group import SyncGroupResponse

@@ -9,16 +9,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from coordinatord.admission.refusing import refusal
-from coordinatord.net.api_versions import ApiVersions
-from coordinatord.net.connection import Connection
-from coordinatord.net.connections import Connections
-from coordinatord.net.door import Door
-from coordinatord.net.router import Router
-from coordinatord.net.routes import Handler, ShortcutMaker
-from coordinatord.net.slices import Slicer
-from coordinatord.net.turn_end import TurnEnd
-from coordinatord.observe.metrics import Metrics
+from coordinatord.base.observe.metrics import Metrics
+from coordinatord.server.access.refusing import refusal
+from coordinatord.transport.net.api_versions import ApiVersions
+from coordinatord.transport.net.connection import Connection
+from coordinatord.transport.net.connections import Connections
+from coordinatord.transport.net.door import Door
+from coordinatord.transport.net.router import Router
+from coordinatord.transport.net.routes import Handler, ShortcutMaker
+from coordinatord.transport.net.slices import Slicer
+from coordinatord.transport.net.turn_end import TurnEnd
 from kafka_wire import registry
 from kafka_wire.api_key import ApiKey
 from kafka_wire.headers import RequestHeader, write_request_header

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from coordinatord.net import responses, split
-from coordinatord.net.request import RequestContext
+from coordinatord.transport.net import responses, split
+from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_wire.api.describe_producers import (
     DescribeProducersRequest,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from coordinatord.net.request import RequestContext
-from coordinatord.observe.logger import captured
+from coordinatord.base.observe.logger import captured
+from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kafka_wire.api.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from kafka_wire.api.api_versions import ApiVersionsRequest

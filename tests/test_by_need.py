@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from coordinatord.coordinator.apis.admin import GroupAdmin
-from coordinatord.coordinator.apis.consumer_groups import ConsumerGroups
-from coordinatord.coordinator.apis.txn_offset_commit import TransactionalOffsets
-from coordinatord.daemon import handlers
-from coordinatord.net.by_need import by_need
-from coordinatord.topics import topics
-from coordinatord.topics.config_apis import ConfigApis
-from coordinatord.topics.replicas import Replicas
-from coordinatord.transactions.apis.transactions import TransactionApis
+from coordinatord.broker.topics import topics
+from coordinatord.broker.topics.config_apis import ConfigApis
+from coordinatord.broker.topics.replicas import Replicas
+from coordinatord.coordination.service.apis.admin import GroupAdmin
+from coordinatord.coordination.service.apis.consumer_groups import ConsumerGroups
+from coordinatord.coordination.service.apis.txn_offset_commit import TransactionalOffsets
+from coordinatord.coordination.transactions.apis.transactions import TransactionApis
+from coordinatord.server.daemon import handlers
+from coordinatord.transport.net.by_need import by_need
 from kafka_wire import registry
 from kafka_wire.schema import schema_of
 

@@ -8,11 +8,21 @@ from typing import Any
 
 import pytest
 
-from coordinatord.clocks import clock as clock_module
-from coordinatord.clocks import timers as timers_module
-from coordinatord.clocks.clock import MAX_SLEW, Clock
-from coordinatord.clocks.timers import BATCH, BEHIND_S, LATE_MS, LONG_MS, READING_TURNS, SLICE_S, TICK_MS, Alarm, Timers
-from coordinatord.group.result import TimerKey
+from coordinatord.base.clocks import clock as clock_module
+from coordinatord.base.clocks import timers as timers_module
+from coordinatord.base.clocks.clock import MAX_SLEW, Clock
+from coordinatord.base.clocks.timers import (
+    BATCH,
+    BEHIND_S,
+    LATE_MS,
+    LONG_MS,
+    READING_TURNS,
+    SLICE_S,
+    TICK_MS,
+    Alarm,
+    Timers,
+)
+from coordinatord.coordination.group.result import TimerKey
 
 
 class FakeTime:

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinatord.config import TABLE, ConfigError, Entry, Listener, Settings, load
-from coordinatord.config.foreign import FAMILIES, NAMES, is_foreign
-from coordinatord.config.kinds import Setting, Unacceptable, written
-from coordinatord.config.load import assignment, from_environment, read_file
-from coordinatord.config.rules import between_nodes
-from coordinatord.config.settings import ALIASES, HEADINGS
+from coordinatord.base.config import TABLE, ConfigError, Entry, Listener, Settings, load
+from coordinatord.base.config.foreign import FAMILIES, NAMES, is_foreign
+from coordinatord.base.config.kinds import Setting, Unacceptable, written
+from coordinatord.base.config.load import assignment, from_environment, read_file
+from coordinatord.base.config.rules import between_nodes
+from coordinatord.base.config.settings import ALIASES, HEADINGS
 
 GOLDEN = Path(__file__).parent / "golden" / "kafka-4.3.0-settings.tsv"
 

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from coordinatord.net import descriptors
-from coordinatord.net.descriptors import FEWEST, RESERVED, connections_allowed
+from coordinatord.transport.net import descriptors
+from coordinatord.transport.net.descriptors import FEWEST, RESERVED, connections_allowed
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafka_wire.schema import ZERO_UUID
+from tests.broker.topics.world import batch
 from tests.clients.raw import Line
 from tests.daemon import HOST, Daemon, StartFailed
-from tests.topics.world import batch
 
 PARTITIONS = 100
 SOFT, LIMIT = 250, RESERVED + FEWEST + 40

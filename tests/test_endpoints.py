@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 from kafka import KafkaConsumer, KafkaProducer
 
-from coordinatord.member.client import Client
-from coordinatord.member.state import MemberSettings
+from coordinatord.testing.member.client import Client
+from coordinatord.testing.member.state import MemberSettings
 from kafka_wire.api.describe_cluster import DescribeClusterRequest
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest

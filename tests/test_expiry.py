@@ -6,15 +6,15 @@ import contextlib
 
 import pytest
 
-from coordinatord.log import replay
-from coordinatord.log.simulated_disk import CrashKind, SimulatedCrash
-from coordinatord.topics.names import OFFSETS_TOPIC
+from coordinatord.broker.log import replay
+from coordinatord.broker.log.simulated_disk import CrashKind, SimulatedCrash
+from coordinatord.broker.topics.names import OFFSETS_TOPIC
 from kafka_wire.api import incremental_alter_configs
 from kafka_wire.api.delete_topics import DeleteTopicsRequest
 from kafka_wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kafka_wire.records.keys import decode_key
 from kafka_wire.records.offsets import OffsetCommitKey
-from tests.transactions.world import World
+from tests.coordination.transactions.world import World
 
 GROUP = 32
 MINUTE_MS = 60_000

@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from coordinatord.config.address import Listener, endpoints
-from coordinatord.net.listening import bound
+from coordinatord.base.config.address import Listener, endpoints
+from coordinatord.transport.net.listening import bound
 
 
 def close(sockets: list[socket.socket]) -> None:

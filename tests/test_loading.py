@@ -8,19 +8,19 @@ from itertools import pairwise
 
 import pytest
 
-from coordinatord.cluster.placement import partition_for
-from coordinatord.coordinator.groups import Coordinator
-from coordinatord.log import LogConfig, LogDamaged, PartitionLog, ReplayedBatch, replay
-from coordinatord.log.simulated_disk import SimulatedDisk
-from coordinatord.observe.logger import captured
-from coordinatord.observe.metrics import Metrics
-from coordinatord.runtime import loading
-from coordinatord.runtime.loading import Loading
-from coordinatord.runtime.partitions import ACTIVE, FAILED
+from coordinatord.base.observe.logger import captured
+from coordinatord.base.observe.metrics import Metrics
+from coordinatord.broker.log import LogConfig, LogDamaged, PartitionLog, ReplayedBatch, replay
+from coordinatord.broker.log.simulated_disk import SimulatedDisk
+from coordinatord.coordination.runtime import loading
+from coordinatord.coordination.runtime.loading import Loading
+from coordinatord.coordination.runtime.partitions import ACTIVE, FAILED
+from coordinatord.coordination.service.groups import Coordinator
+from coordinatord.transport.cluster.placement import partition_for
 from kafka_wire.records.batch import build_batch, write_crc
 from kafka_wire.records.keys import encode_key, encode_value
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
-from tests.log.world import World
+from tests.broker.log.world import World
 from tests.test_partition_load import EmptyLog
 from tests.test_partition_load import coordinator as one_partition
 
@@ -87,7 +87,7 @@ async def test_the_smallest_partition_is_served_first() -> None:
 async def test_others_get_turns_and_see_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "SLICE_S", 0.0)
     monkeypatch.setattr(loading, "PROGRESS_S", 0.0)
-    monkeypatch.setattr("coordinatord.coordinator.partition_load.SLICE_RECORDS", 10)
+    monkeypatch.setattr("coordinatord.coordination.service.partition_load.SLICE_RECORDS", 10)
     world = world_with({0: 100, 1: 50})
     into, metrics = coordinator(world), Metrics()
     each = Loading(metrics)

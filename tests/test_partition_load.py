@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from coordinatord.coordinator import partition_load
-from coordinatord.coordinator.groups import Coordinator
-from coordinatord.group.classic.step import restore
-from coordinatord.group.replay import replay, replay_marker
-from coordinatord.group.state import Group, GroupSettings
-from coordinatord.log import LogConfig, LogDamaged, PartitionLog
-from coordinatord.log import replay as replay_log
-from coordinatord.log.loader import ReplayedBatch
-from coordinatord.log.simulated_disk import SimulatedDisk
-from coordinatord.observe.logger import captured
-from coordinatord.observe.metrics import Metrics
-from coordinatord.runtime.partitions import ACTIVE, LOADING, Partitions
-from coordinatord.runtime.runtime import Runtime
+from coordinatord.base.observe.logger import captured
+from coordinatord.base.observe.metrics import Metrics
+from coordinatord.broker.log import LogConfig, LogDamaged, PartitionLog
+from coordinatord.broker.log import replay as replay_log
+from coordinatord.broker.log.loader import ReplayedBatch
+from coordinatord.broker.log.simulated_disk import SimulatedDisk
+from coordinatord.coordination.group.classic.step import restore
+from coordinatord.coordination.group.replay import replay, replay_marker
+from coordinatord.coordination.group.state import Group, GroupSettings
+from coordinatord.coordination.runtime.partitions import ACTIVE, LOADING, Partitions
+from coordinatord.coordination.runtime.runtime import Runtime
+from coordinatord.coordination.service import partition_load
+from coordinatord.coordination.service.groups import Coordinator
 from kafka_wire.codecs import encoder
 from kafka_wire.errors import DecodeError, ErrorCode
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch, write_crc
@@ -53,9 +53,9 @@ from kafka_wire.records.offsets import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from tests.log.world import World
+from tests.broker.log.world import World
+from tests.coordination.transactions.world import NoTimers
 from tests.shell import Gate
-from tests.transactions.world import NoTimers
 
 GROUPS = ("a", "b", "c")
 NOW_MS = 1_000_000

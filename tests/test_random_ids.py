@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from coordinatord.coordinator.random_ids import IDS_AT_A_TIME, RandomIds
+from coordinatord.coordination.service.random_ids import IDS_AT_A_TIME, RandomIds
 
 
 def test_ids_are_random_uuids_and_never_the_same() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinatord.log.disk import CHECK_S
+from coordinatord.broker.log.disk import CHECK_S
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.offset_commit import (
     OffsetCommitRequest,

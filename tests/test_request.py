@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coordinatord.net.request import RequestContext
-from coordinatord.runtime.refusals import unavailable
+from coordinatord.coordination.runtime.refusals import unavailable
+from coordinatord.transport.net.request import RequestContext
 from kafka_wire import registry
 from kafka_wire.api.offset_commit import (
     OffsetCommitRequest,

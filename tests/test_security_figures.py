@@ -6,16 +6,16 @@ import re
 
 import pytest
 
-from coordinatord.admission.guard import MAX_IDENTITY_BYTES
-from coordinatord.admission.quotas import MAX_METER_BYTES
-from coordinatord.net import limits
-from coordinatord.net.answers import MAX_HELD, MAX_HELD_BYTES, MAX_LOGGED_BYTES, MAX_UNSENT_BYTES
-from coordinatord.net.connection import MAX_WAITING_BYTES, TURN_BYTES, TURN_REQUESTS, TURN_S
-from coordinatord.net.slices import MAX_RUNNING
-from coordinatord.runtime.actors import MAX_ID_BYTES
-from coordinatord.security.authorizer import MAX_DECIDED_BYTES
-from coordinatord.topics.fetch_sessions import MAX_SESSION_BYTES
-from coordinatord.topics.produce import MAX_PARTITIONS
+from coordinatord.broker.topics.fetch_sessions import MAX_SESSION_BYTES
+from coordinatord.broker.topics.produce import MAX_PARTITIONS
+from coordinatord.coordination.runtime.actors import MAX_ID_BYTES
+from coordinatord.server.access.guard import MAX_IDENTITY_BYTES
+from coordinatord.server.access.quotas import MAX_METER_BYTES
+from coordinatord.transport.net import limits
+from coordinatord.transport.net.answers import MAX_HELD, MAX_HELD_BYTES, MAX_LOGGED_BYTES, MAX_UNSENT_BYTES
+from coordinatord.transport.net.connection import MAX_WAITING_BYTES, TURN_BYTES, TURN_REQUESTS, TURN_S
+from coordinatord.transport.net.slices import MAX_RUNNING
+from coordinatord.transport.security.authorizer import MAX_DECIDED_BYTES
 from tests.daemon import REPOSITORY
 
 KIB, MIB = 1 << 10, 1 << 20

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from coordinatord.config import TABLE
-from coordinatord.config.kinds import Unacceptable
+from coordinatord.base.config import TABLE
+from coordinatord.base.config.kinds import Unacceptable
 from tests.test_config import KAFKA, SHARED
 
 INT, LONG = 2**31 - 1, 2**63 - 1

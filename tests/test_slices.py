@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coordinatord.net.slices import PAUSE, Slicer, Slices, Steps, Wait, any_of, let_go, made_of
+from coordinatord.transport.net.slices import PAUSE, Slicer, Slices, Steps, Wait, any_of, let_go, made_of
 
 
 class Turns:

@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 import uvloop
 
-from coordinatord.clocks.timers import Timers
-from coordinatord.group.result import TimerKey
-from coordinatord.net.connection import TURN_REQUESTS, Connection
+from coordinatord.base.clocks.timers import Timers
+from coordinatord.coordination.group.result import TimerKey
+from coordinatord.transport.net.connection import TURN_REQUESTS, Connection
 from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_wire.errors import ErrorCode
 from tests.clients.raw import Line

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from coordinatord.conform.raw_client import read_response
-from coordinatord.conform.values import batch, header, message, subscription
+from coordinatord.testing.conform.raw_client import read_response
+from coordinatord.testing.conform.values import batch, header, message, subscription
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api_key import ApiKey

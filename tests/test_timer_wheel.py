@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinatord.clocks.timer_wheel import TimerWheel
+from coordinatord.base.clocks.timer_wheel import TimerWheel
 
 
 def test_a_timer_fires_in_the_tick_after_its_deadline_and_not_before() -> None:

@@ -116,7 +116,7 @@ def _show_version(context: click.Context, _option: click.Parameter, wanted: bool
     import platform
     from importlib.metadata import PackageNotFoundError, version
 
-    from coordinatord.observe.compiled import is_compiled
+    from coordinatord.base.observe.compiled import is_compiled
 
     try:
         number = version("coordinatord")
@@ -151,7 +151,7 @@ def main(*args: Any) -> None:
         echo("coordinatord: this runs on Linux and macOS. On Windows, use WSL 2 or a container.", err=True)
         raise SystemExit(1)
     if sys.argv[1:2] == ["lag"]:
-        from coordinatord.pipeline.lag.without_pandas import keep_pandas_out
+        from coordinatord.monitoring.offsets_log.lag.without_pandas import keep_pandas_out
 
         keep_pandas_out()
     try:

@@ -18,7 +18,7 @@ from coordinatord.cli.options import BAD_SETTINGS, fail, sentence
 from coordinatord.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from coordinatord.admin.connection import Cluster
+    from coordinatord.monitoring.admin.connection import Cluster
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -59,7 +59,7 @@ def client_settings(file: Path | None) -> dict[str, str]:
     """kafka-python's settings in a file of Kafka's properties, as text. Tells what of it means nothing here."""
     if file is None:
         return {}
-    from coordinatord.admin.client_config import ClientConfigError, read_client_config
+    from coordinatord.monitoring.admin.client_config import ClientConfigError, read_client_config
 
     try:
         settings, unused = read_client_config(file)
@@ -73,10 +73,10 @@ def client_settings(file: Path | None) -> dict[str, str]:
 @contextmanager
 def reached(bootstrap: str, command_config: Path | None, patience_s: float | None = None) -> Iterator[Cluster]:
     """The cluster; whatever goes wrong there ends the command with a sentence."""
-    from coordinatord.admin.connection import CONNECT_S, AdminError, Unreachable, cluster
-    from coordinatord.admin.reset import ResetError
-    from coordinatord.pipeline.source.options import broker_settings, check_address
-    from coordinatord.pipeline.source.segments import SourceError
+    from coordinatord.monitoring.admin.connection import CONNECT_S, AdminError, Unreachable, cluster
+    from coordinatord.monitoring.admin.reset import ResetError
+    from coordinatord.monitoring.offsets_log.source.options import broker_settings, check_address
+    from coordinatord.monitoring.offsets_log.source.segments import SourceError
 
     settings = broker_settings(client_settings(command_config))
     try:
@@ -149,8 +149,8 @@ def _for_completion(context: click.Context) -> Any:
 
 
 def _names(cluster: Cluster, kind: str) -> list[str]:
-    from coordinatord.admin.groups import list_groups
-    from coordinatord.admin.topics import find
+    from coordinatord.monitoring.admin.groups import list_groups
+    from coordinatord.monitoring.admin.topics import find
 
     if kind == "groups":
         return [each.group_id for each in list_groups(cluster)]

@@ -17,19 +17,19 @@ from typing import NoReturn
 
 import click
 
+from coordinatord.base.config.address import parse_listener
+from coordinatord.base.config.kinds import Unacceptable
 from coordinatord.cli.options import BAD_SETTINGS, fail
 from coordinatord.cli.terminal import echo, echo_data, echo_text
-from coordinatord.config.address import parse_listener
-from coordinatord.config.kinds import Unacceptable
-from coordinatord.conform import starting
-from coordinatord.conform.explain import explain as explained
-from coordinatord.conform.outcome import Outcome, Verdict
-from coordinatord.conform.page import page
-from coordinatord.conform.report import as_json, junit, text
-from coordinatord.conform.selection import TAKES_MINUTES, by_settings
-from coordinatord.conform.story import Story, all_stories
-from coordinatord.conform.suite import AT_ONCE, GONE, play_all
-from coordinatord.conform.target import Target, Unsuitable
+from coordinatord.testing.conform import starting
+from coordinatord.testing.conform.explain import explain as explained
+from coordinatord.testing.conform.outcome import Outcome, Verdict
+from coordinatord.testing.conform.page import page
+from coordinatord.testing.conform.report import as_json, junit, text
+from coordinatord.testing.conform.selection import TAKES_MINUTES, by_settings
+from coordinatord.testing.conform.story import Story, all_stories
+from coordinatord.testing.conform.suite import AT_ONCE, GONE, play_all
+from coordinatord.testing.conform.target import Target, Unsuitable
 
 EMPTY: Mapping[str, str] = {}
 _CONSUMER_APIS = {"ConsumerGroupHeartbeat", "ConsumerGroupDescribe"}

@@ -12,7 +12,7 @@ from coordinatord.cli.options import fail, load_or_exit
 from coordinatord.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from coordinatord.exchange.files import Report
+    from coordinatord.server.exchange.files import Report
 
 DIRECTORY = click.Path(path_type=Path)
 
@@ -43,7 +43,7 @@ def import_(
     import takes over topics with their records, groups, offsets, transactions and producer ids. DIR must be empty or
     not exist yet. Then `coordinatord serve --data-dir DIR` continues where the broker stopped.
     """
-    from coordinatord.exchange.importing import import_ as run
+    from coordinatord.server.exchange.importing import import_ as run
 
     settings = load_or_exit(config, assignments, {"data-dir": data_dir}).settings
     target = settings.data_dir
@@ -85,7 +85,7 @@ def export(
     LOG_DIR is the broker's log.dirs, formatted and not yet started. Topics keep their ids and records; groups, offsets,
     transactions and producer ids are exported with them. Stop the daemon first; its DIR is only read.
     """
-    from coordinatord.exchange.exporting import export as run
+    from coordinatord.server.exchange.exporting import export as run
 
     settings = load_or_exit(config, assignments, {"data-dir": data_dir}).settings
     _show(lambda: run(settings.data_dir, target, controllers, dry_run=dry_run))
@@ -97,8 +97,8 @@ def export(
 
 def _show(work: Callable[[], Report]) -> None:
     """Do it and print the table, or say why not."""
-    from coordinatord.exchange.files import ExchangeError
-    from coordinatord.log.errors import LogError
+    from coordinatord.broker.log.errors import LogError
+    from coordinatord.server.exchange.files import ExchangeError
 
     try:
         report = work()

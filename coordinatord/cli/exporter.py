@@ -15,7 +15,7 @@ from coordinatord.cli.decoder import assume_small, check_size
 from coordinatord.cli.install import how_to_install
 from coordinatord.cli.options import BAD_SETTINGS, fail, sentence
 from coordinatord.cli.pipeline_options import MOST, SOURCE_OPTIONS, STATUS_OPTIONS, broker_of
-from coordinatord.watching.view import MAX_GROUPS, MAX_PARTITIONS
+from coordinatord.monitoring.dashboard.view import MAX_GROUPS, MAX_PARTITIONS
 
 INTERNAL = "__.*"
 
@@ -79,7 +79,7 @@ def exporter(**given: Any) -> None:
 
     /metrics, /healthz, /readyz (when the log has been read to its end once), /groups/ (the page).
     """
-    from coordinatord.observe import logs
+    from coordinatord.base.observe import logs
 
     assume_small()
     logs.configure(given["log_format"], "info")
@@ -95,14 +95,14 @@ for _option in (*SOURCE_OPTIONS[3:], *STATUS_OPTIONS):
 
 
 def _serve(given: dict[str, Any]) -> None:
-    from coordinatord.config.address import parse_listener
-    from coordinatord.config.kinds import Unacceptable
-    from coordinatord.observe.admin import AdminError
-    from coordinatord.observe.health import Health
-    from coordinatord.observe.logger import get_logger
-    from coordinatord.pipeline.source.connecting import check
-    from coordinatord.pipeline.source.options import broker_settings, check_address
-    from coordinatord.pipeline.source.segments import SourceError
+    from coordinatord.base.config.address import parse_listener
+    from coordinatord.base.config.kinds import Unacceptable
+    from coordinatord.base.observe.admin import AdminError
+    from coordinatord.base.observe.health import Health
+    from coordinatord.base.observe.logger import get_logger
+    from coordinatord.monitoring.offsets_log.source.connecting import check
+    from coordinatord.monitoring.offsets_log.source.options import broker_settings, check_address
+    from coordinatord.monitoring.offsets_log.source.segments import SourceError
 
     health = Health()
     try:
@@ -110,7 +110,7 @@ def _serve(given: dict[str, Any]) -> None:
         settings = broker_settings(broker_of(given))
         check(settings)
         watcher = _watcher(given, settings, health)
-        from coordinatord.exporter.serving import serve
+        from coordinatord.monitoring.exporter.serving import serve
 
         server = serve(
             parse_listener(given["listen"], "HTTP"), watcher, health, given["cluster_name"], given["allowed_hosts"]
@@ -120,7 +120,7 @@ def _serve(given: dict[str, Any]) -> None:
     except (SourceError, AdminError) as error:
         fail(sentence(error), status=BAD_SETTINGS)
     watcher.start()
-    get_logger("coordinatord.exporter").info("listening", url=server.url, bootstrap=given["bootstrap"])
+    get_logger("coordinatord.monitoring.exporter").info("listening", url=server.url, bootstrap=given["bootstrap"])
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
@@ -131,12 +131,12 @@ def _serve(given: dict[str, Any]) -> None:
 
 def _watcher(given: dict[str, Any], settings: dict[str, object], health: Any) -> Any:
     check_size(_records(given["bootstrap"], settings))
-    from coordinatord.exporter.choice import Choice
-    from coordinatord.exporter.reading import Reading
-    from coordinatord.exporter.watcher import Watcher
-    from coordinatord.pipeline.analysis.status import Rules
-    from coordinatord.pipeline.lag.histories import Histories
-    from coordinatord.watching.view import Limits
+    from coordinatord.monitoring.analysis.status import Rules
+    from coordinatord.monitoring.dashboard.view import Limits
+    from coordinatord.monitoring.exporter.choice import Choice
+    from coordinatord.monitoring.exporter.reading import Reading
+    from coordinatord.monitoring.exporter.watcher import Watcher
+    from coordinatord.monitoring.offsets_log.lag.histories import Histories
 
     reading = Reading(
         Choice(given["allow_group"], given["deny_group"], given["max_groups"]),
@@ -150,8 +150,8 @@ def _watcher(given: dict[str, Any], settings: dict[str, object], health: Any) ->
 
 def _records(bootstrap: str, settings: dict[str, object]) -> int:
     """How many the log has, as far as the cluster can be reached now."""
-    from coordinatord.pipeline.source.cluster import Cluster
-    from coordinatord.pipeline.source.segments import SourceError
+    from coordinatord.monitoring.offsets_log.source.cluster import Cluster
+    from coordinatord.monitoring.offsets_log.source.segments import SourceError
 
     try:
         with Cluster(bootstrap, settings, 5.0) as cluster:

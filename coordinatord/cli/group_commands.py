@@ -27,8 +27,8 @@ from coordinatord.cli.terminal import echo, echo_text
 from coordinatord.cli.times import now_ms, utc
 
 if TYPE_CHECKING:
-    from coordinatord.admin.connection import Cluster
-    from coordinatord.admin.groups import Group
+    from coordinatord.monitoring.admin.connection import Cluster
+    from coordinatord.monitoring.admin.groups import Group
 
 GROUPS = click.argument("groups", nargs=-1, callback=utf8, shell_complete=completing("groups"))
 SOME_GROUPS = click.argument("groups", nargs=-1, required=True, callback=utf8, shell_complete=completing("groups"))
@@ -56,7 +56,7 @@ def list_(
     bootstrap: str, command_config: Path | None, states: tuple[str, ...], kinds: tuple[str, ...], as_json: bool
 ) -> None:
     """List the groups of a cluster."""
-    from coordinatord.admin.groups import list_groups
+    from coordinatord.monitoring.admin.groups import list_groups
 
     with reached(bootstrap, command_config) as cluster:
         found = list_groups(cluster, states, kinds)
@@ -117,8 +117,8 @@ def headline(group: Group) -> str:
 
 def _described(cluster: Cluster, names: Sequence[str]) -> dict[str, Group]:
     """The groups by name. One that was named and is not there, or is a share or streams group, ends the command."""
-    from coordinatord.admin.groups import describe as ask
-    from coordinatord.admin.groups import list_groups
+    from coordinatord.monitoring.admin.groups import describe as ask
+    from coordinatord.monitoring.admin.groups import list_groups
 
     wanted = chosen(names, lambda: [each.group_id for each in list_groups(cluster)], "group")
     found = ask(cluster, wanted)
@@ -133,7 +133,7 @@ def _described(cluster: Cluster, names: Sequence[str]) -> dict[str, Group]:
 
 def absent(cluster: Cluster, names: Sequence[str]) -> dict[str, str]:
     """Why groups cannot be described, in a sentence for each: there is none, or it is of a type of its own."""
-    from coordinatord.admin.groups import list_groups
+    from coordinatord.monitoring.admin.groups import list_groups
 
     kinds = {each.group_id: each.kind for each in list_groups(cluster)} if names else {}
     others = {name: elsewhere(name, kind) for name, kind in kinds.items() if kind in KAFKAS_TOOLS}
@@ -142,7 +142,7 @@ def absent(cluster: Cluster, names: Sequence[str]) -> dict[str, str]:
 
 def _partitions(cluster: Cluster, group: Group) -> list[dict[str, Any]]:
     """A row per partition that the group reads or has committed, and one per member without partitions."""
-    from coordinatord.admin.offsets import LATEST, at_time, committed, partitions_of
+    from coordinatord.monitoring.admin.offsets import LATEST, at_time, committed, partitions_of
 
     done = committed(cluster, group.group_id)
     owners = {
@@ -226,8 +226,8 @@ def _as_json(group: Group, member: Any) -> dict[str, Any]:
 )
 def watch(groups: tuple[str, ...], bootstrap: str, command_config: Path | None, interval: float) -> None:
     """Print a line whenever a member or the state of GROUPS changes, until Ctrl-C."""
-    from coordinatord.admin.groups import describe as ask
-    from coordinatord.admin.groups import list_groups
+    from coordinatord.monitoring.admin.groups import describe as ask
+    from coordinatord.monitoring.admin.groups import list_groups
 
     with reached(bootstrap, command_config) as cluster:
         before: dict[str, Group | None] = {}
@@ -284,9 +284,9 @@ def delete(groups: tuple[str, ...], bootstrap: str, command_config: Path | None,
 
     Without --execute, shows what would be lost. A group with members is not deleted.
     """
-    from coordinatord.admin.groups import delete as ask
-    from coordinatord.admin.groups import who
-    from coordinatord.admin.offsets import committed
+    from coordinatord.monitoring.admin.groups import delete as ask
+    from coordinatord.monitoring.admin.groups import who
+    from coordinatord.monitoring.admin.offsets import committed
 
     with reached(bootstrap, command_config) as cluster:
         found = _described(cluster, groups)
@@ -337,9 +337,9 @@ def delete_offsets(
 
     Without --execute, shows what would be lost. The cluster refuses topics that members of the group subscribe to.
     """
-    from coordinatord.admin.offsets import committed
-    from coordinatord.admin.offsets import delete as ask
-    from coordinatord.admin.reset import partitions_named
+    from coordinatord.monitoring.admin.offsets import committed
+    from coordinatord.monitoring.admin.offsets import delete as ask
+    from coordinatord.monitoring.admin.reset import partitions_named
 
     with reached(bootstrap, command_config) as cluster:
         named, whole = partitions_named(topics)
@@ -386,7 +386,7 @@ def evict(group: str, member: str, bootstrap: str, command_config: Path | None, 
     MEMBER is its member id, its group.instance.id, or its client id if nobody else has that. A process that still runs
     comes back by itself.
     """
-    from coordinatord.admin.groups import evict as ask
+    from coordinatord.monitoring.admin.groups import evict as ask
 
     with reached(bootstrap, command_config) as cluster:
         found = _described(cluster, [group])[group]

@@ -15,8 +15,8 @@ from coordinatord.cli.options import BAD_SETTINGS, fail, utf8
 from coordinatord.cli.terminal import echo
 from coordinatord.cli.times import utc
 from coordinatord.cli.wire import Unreachable, Wire, WireError
-from coordinatord.cluster.placement import partition_for
-from coordinatord.group.result import NO_REASON
+from coordinatord.coordination.group.result import NO_REASON
+from coordinatord.transport.cluster.placement import partition_for
 from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
 from kafka_wire.api.describe_groups import DescribeGroupsRequest
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic

@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from coordinatord.base.observe.printable import printable
 from coordinatord.cli.cluster_options import elsewhere, is_pattern
 from coordinatord.cli.decoder import assume_small, check_size
 from coordinatord.cli.install import how_to_install
@@ -21,7 +22,6 @@ from coordinatord.cli.pipeline_options import SOURCE_OPTIONS, STATUS_OPTIONS, br
 from coordinatord.cli.tables import lines, number
 from coordinatord.cli.terminal import echo, echo_data, echo_text
 from coordinatord.cli.times import now_ms, utc
-from coordinatord.observe.printable import printable
 
 SMALL_BYTES = 2 << 20
 """A log of so many bytes is decoded in plain Python sooner than numba is loaded."""
@@ -33,7 +33,7 @@ class WithStatuses(click.Command):
     """A command whose help ends with what each status means."""
 
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        from coordinatord.pipeline.analysis.advice import ADVICE
+        from coordinatord.monitoring.analysis.advice import ADVICE
 
         with formatter.section("Statuses, the most urgent first"):
             rows = [(status, f"{each.means}. What to do: {each.do}.") for status, each in ADVICE.items()]
@@ -61,9 +61,9 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
     if not given["sources"] or sum(map(_log_bytes, given["sources"])) <= SMALL_BYTES:
         assume_small()
     try:
-        from coordinatord.pipeline.lag.looks import Look
-        from coordinatord.pipeline.source.segments import SourceError
-        from coordinatord.pipeline.source.sharing import shared
+        from coordinatord.monitoring.offsets_log.lag.looks import Look
+        from coordinatord.monitoring.offsets_log.source.segments import SourceError
+        from coordinatord.monitoring.offsets_log.source.sharing import shared
     except ModuleNotFoundError as error:
         fail(f"{NEEDS}: {how_to_install('lag')} ({error}).")
     found: Look
@@ -103,14 +103,14 @@ def _log_bytes(source: str) -> int:
 
 
 def _looks(groups: Sequence[str], given: dict[str, Any]) -> Any:
-    from coordinatord.pipeline.analysis.status import Rules
-    from coordinatord.pipeline.decode.kinds import QUARANTINE
-    from coordinatord.pipeline.lag.fold import KINDS
-    from coordinatord.pipeline.lag.looks import Looks
-    from coordinatord.pipeline.lag.patience import reach
-    from coordinatord.pipeline.source.end_offsets import is_place
-    from coordinatord.pipeline.source.options import broker_settings, check_address, read_options
-    from coordinatord.pipeline.source.segments import SourceError
+    from coordinatord.monitoring.analysis.status import Rules
+    from coordinatord.monitoring.offsets_log.decode.kinds import QUARANTINE
+    from coordinatord.monitoring.offsets_log.lag.fold import KINDS
+    from coordinatord.monitoring.offsets_log.lag.looks import Looks
+    from coordinatord.monitoring.offsets_log.lag.patience import reach
+    from coordinatord.monitoring.offsets_log.source.end_offsets import is_place
+    from coordinatord.monitoring.offsets_log.source.options import broker_settings, check_address, read_options
+    from coordinatord.monitoring.offsets_log.source.segments import SourceError
 
     sources, bootstrap, ends = given["sources"], given["bootstrap"], given["end_offsets"]
     if bool(sources) == bool(bootstrap):
@@ -138,9 +138,9 @@ def _looks(groups: Sequence[str], given: dict[str, Any]) -> Any:
 
 def _share_of_the_log(bootstrap: str, settings: Mapping[str, Any], groups: Sequence[str]) -> dict[str, str]:
     """The option for the partitions of the log that the named groups have; nothing for all. SourceError."""
-    from coordinatord.cluster.placement import partition_for
-    from coordinatord.pipeline.source.cluster import Cluster
-    from coordinatord.pipeline.source.options import PATIENCE_S
+    from coordinatord.monitoring.offsets_log.source.cluster import Cluster
+    from coordinatord.monitoring.offsets_log.source.options import PATIENCE_S
+    from coordinatord.transport.cluster.placement import partition_for
 
     with Cluster(bootstrap, settings, PATIENCE_S) as cluster:
         numbers = cluster.log_partitions()
@@ -155,7 +155,7 @@ def _tell_gaps(found: Any) -> None:
     if found.undecoded:
         echo(f"{undecoded(found.undecoded)}: what groups wrote there is missing here", err=True)
     if found.absent or found.leaderless:
-        from coordinatord.pipeline.source.refusals import no_leader
+        from coordinatord.monitoring.offsets_log.source.refusals import no_leader
 
         if found.absent:
             echo(f"{no_leader(found.absent)}: the groups of that part of the log are missing here", err=True)
@@ -178,7 +178,7 @@ def _check_known(groups: Sequence[str], found: Any) -> None:
 
 def _watch(looks: Any, found: Any, with_partitions: bool, interval: float) -> None:
     """Each look connects anew, and waits for a broker that restarts."""
-    from coordinatord.pipeline.source.sharing import shared
+    from coordinatord.monitoring.offsets_log.source.sharing import shared
 
     try:
         while True:
@@ -198,7 +198,7 @@ def _csv(rows: Sequence[Any]) -> str:
     """What a terminal would obey is escaped, wherever this goes. A name that a spreadsheet takes for a formula stays as
     it is: other programs look for it.
     """
-    from coordinatord.pipeline.analysis.now import Now
+    from coordinatord.monitoring.analysis.now import Now
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -238,7 +238,7 @@ def _tell(found: Any, *, with_partitions: bool) -> Iterator[str]:
 
 def headline(at_ms: int, groups: Sequence[Any]) -> str:
     """How many groups there are, and how many need somebody. `groups` are analysis.groups.GroupNow."""
-    from coordinatord.pipeline.analysis.urgent import is_urgent
+    from coordinatord.monitoring.analysis.urgent import is_urgent
 
     urgent = sum(is_urgent(row.status) for row in groups)
     count = f"{len(groups):,} group{'' if len(groups) == 1 else 's'}"

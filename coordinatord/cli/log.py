@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from coordinatord.broker.log.checkpoint import META_PROPERTIES
+from coordinatord.broker.log.dump import Decoder, describe, plain
+from coordinatord.broker.log.segment import LOG_SUFFIX
 from coordinatord.cli.options import fail
 from coordinatord.cli.terminal import echo
-from coordinatord.log.checkpoint import META_PROPERTIES
-from coordinatord.log.dump import Decoder, describe, plain
-from coordinatord.log.segment import LOG_SUFFIX
 from kafka_wire.errors import DecodeError
 
 if TYPE_CHECKING:
-    from coordinatord.log.repair import Plan
+    from coordinatord.broker.log.repair import Plan
 
 SHOWN_GROUPS = 20
 
@@ -88,10 +88,10 @@ def repair(segment: Path, position: int, yes: bool) -> None:
     Shows what would be removed and asks. The removed bytes are kept beside the segment, in files that end with
     .removed. The removed offsets will be assigned again. The daemon must not be running.
     """
-    from coordinatord.log import repair as repairing
-    from coordinatord.log.config import LogConfig
-    from coordinatord.log.disk import OsDisk
-    from coordinatord.log.errors import LogError
+    from coordinatord.broker.log import repair as repairing
+    from coordinatord.broker.log.config import LogConfig
+    from coordinatord.broker.log.disk import OsDisk
+    from coordinatord.broker.log.errors import LogError
 
     disk, path = OsDisk(), str(segment.absolute())
     try:

@@ -9,9 +9,9 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
+from coordinatord.base.config import ConfigError, Entry, Loaded, load
+from coordinatord.base.config.load import SHORTHANDS, assignment
 from coordinatord.cli.terminal import echo
-from coordinatord.config import ConfigError, Entry, Loaded, load
-from coordinatord.config.load import SHORTHANDS, assignment
 
 BAD_SETTINGS = 2
 """Exit status where what was asked for cannot be done as it was said; as click's own."""

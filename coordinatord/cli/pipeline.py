@@ -73,15 +73,15 @@ def run(**given: Any) -> None:
     time or is about to lose its offsets, and another when that is over.
     """
     try:
-        from coordinatord.pipeline.run.before import check_run
-        from coordinatord.pipeline.run.delta import delta_settings
-        from coordinatord.pipeline.run.ingest import SPARKS, cause_of
-        from coordinatord.pipeline.run.java_process import java_has_ended, tell_in
-        from coordinatord.pipeline.run.publish import Place, Published
-        from coordinatord.pipeline.run.update import run as run_pipeline
-        from coordinatord.pipeline.source.frames import start_spark
-        from coordinatord.pipeline.source.refusals import no_leader
-        from coordinatord.pipeline.source.segments import SourceError
+        from coordinatord.monitoring.offsets_log.source.refusals import no_leader
+        from coordinatord.monitoring.offsets_log.source.segments import SourceError
+        from coordinatord.monitoring.pipeline.run.before import check_run
+        from coordinatord.monitoring.pipeline.run.delta import delta_settings
+        from coordinatord.monitoring.pipeline.run.ingest import SPARKS, cause_of
+        from coordinatord.monitoring.pipeline.run.java_process import java_has_ended, tell_in
+        from coordinatord.monitoring.pipeline.run.publish import Place, Published
+        from coordinatord.monitoring.pipeline.run.update import run as run_pipeline
+        from coordinatord.monitoring.pipeline.source.frames import start_spark
     except ModuleNotFoundError as error:
         fail(_no_spark(error))
     spark = None
@@ -145,8 +145,8 @@ def _few_records(settings: dict[str, str]) -> dict[str, str]:
     """FEW_RECORDS; and on this machine, an archive of Java's classes."""
     import pyspark
 
-    from coordinatord.pipeline.run.class_archive import cache_directory, java_options
-    from coordinatord.pipeline.source.java import java_path
+    from coordinatord.monitoring.pipeline.run.class_archive import cache_directory, java_options
+    from coordinatord.monitoring.pipeline.source.java import java_path
 
     name, java = "spark.driver.extraJavaOptions", java_path()
     if java is None or name in settings or not settings.get("spark.master", "local").startswith("local"):
@@ -158,8 +158,8 @@ def _few_records(settings: dict[str, str]) -> dict[str, str]:
 def _who_needs_somebody(out: Path) -> Iterator[str]:
     """What `coordinatord lag` would say of the urgent groups; the page has the others."""
     from coordinatord.cli.lag import group_lines, headline
-    from coordinatord.pipeline.analysis.urgent import is_urgent
-    from coordinatord.pipeline.report.read import read_groups
+    from coordinatord.monitoring.analysis.urgent import is_urgent
+    from coordinatord.monitoring.pipeline.report.read import read_groups
 
     at_ms, groups, members = read_groups(out)
     urgent = [row for row in groups if is_urgent(row.status)]
@@ -176,9 +176,9 @@ def _who_needs_somebody(out: Path) -> Iterator[str]:
 
 def _follow(spark: Any, job: Any, given: dict[str, Any]) -> None:
     """Until a signal; a second one ends it at once, which costs nothing but the batch that is being made."""
-    from coordinatord.pipeline.analysis.changes import Thresholds
-    from coordinatord.pipeline.run.follow import Follower
-    from coordinatord.pipeline.run.java_process import outlives_sigterm
+    from coordinatord.monitoring.analysis.changes import Thresholds
+    from coordinatord.monitoring.pipeline.run.follow import Follower
+    from coordinatord.monitoring.pipeline.run.java_process import outlives_sigterm
 
     count, window_s = given["storm"]
     thresholds = Thresholds(
@@ -223,7 +223,7 @@ def _say_event(row: dict[str, Any]) -> None:
 def tables() -> None:
     """Describe the tables: their grain, columns and units, as Markdown."""
     try:
-        from coordinatord.pipeline.tables.describe import markdown
+        from coordinatord.monitoring.pipeline.tables.describe import markdown
     except ModuleNotFoundError as error:
         fail(_no_spark(error))
     echo_text(markdown())
@@ -248,9 +248,9 @@ def tables() -> None:
 def at(out: Path, group: str, when: str, compare: str | None, csv_path: Path | None) -> None:
     """Show what a group had committed at a moment, who read what, and how to reset the group to it."""
     try:
-        from coordinatord.pipeline.run import at as moments
-        from coordinatord.pipeline.source.frames import start_spark
-        from coordinatord.pipeline.source.segments import SourceError
+        from coordinatord.monitoring.offsets_log.source.segments import SourceError
+        from coordinatord.monitoring.pipeline.run import at as moments
+        from coordinatord.monitoring.pipeline.source.frames import start_spark
     except ModuleNotFoundError as error:
         fail(_no_spark(error))
     try:
@@ -312,9 +312,9 @@ def report(out: Path, html_path: Path, chosen: tuple[str, ...], limit: int) -> N
     try:
         import plotly  # noqa: F401  # better before the tables are read than after
 
-        from coordinatord.pipeline.report.page import page
-        from coordinatord.pipeline.report.read import read
-        from coordinatord.pipeline.source.segments import SourceError
+        from coordinatord.monitoring.offsets_log.source.segments import SourceError
+        from coordinatord.monitoring.pipeline.report.page import page
+        from coordinatord.monitoring.pipeline.report.read import read
     except ModuleNotFoundError as error:
         fail(f"A report needs plotly and pyarrow: {how_to_install('plot', 'spark')} ({error}).")
     try:

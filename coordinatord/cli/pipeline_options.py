@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from coordinatord.cli.cluster_options import COMMAND_CONFIG, client_settings
 from coordinatord.cli.options import utf8
-from coordinatord.pipeline.analysis.load import LOAD_RATE
+from coordinatord.monitoring.analysis.load import LOAD_RATE
 
 STEP_BYTES = 256 << 20
 STEP_RECORDS = 2_000_000
@@ -219,7 +219,7 @@ def spark_settings(given: dict[str, Any]) -> dict[str, str]:
 
 def check_followers(given: dict[str, Any]) -> None:
     """What nobody would heed is refused. SourceError."""
-    from coordinatord.pipeline.source.segments import SourceError
+    from coordinatord.monitoring.offsets_log.source.segments import SourceError
 
     context = click.get_current_context()
     for name in OF_FOLLOWERS:
@@ -229,14 +229,14 @@ def check_followers(given: dict[str, Any]) -> None:
 
 def job_of(given: dict[str, Any]) -> Any:
     """The Job that the options ask for. SourceError."""
-    from coordinatord.pipeline.analysis.status import Rules
-    from coordinatord.pipeline.run.ingest import Job
-    from coordinatord.pipeline.source.end_offsets import is_place
-    from coordinatord.pipeline.source.frames import Source
-    from coordinatord.pipeline.source.options import broker_settings, check_address
-    from coordinatord.pipeline.source.segments import SourceError
-    from coordinatord.pipeline.tables import TABLES
-    from coordinatord.pipeline.tables.inputs import TableOptions
+    from coordinatord.monitoring.analysis.status import Rules
+    from coordinatord.monitoring.offsets_log.source.end_offsets import is_place
+    from coordinatord.monitoring.offsets_log.source.options import broker_settings, check_address
+    from coordinatord.monitoring.offsets_log.source.segments import SourceError
+    from coordinatord.monitoring.pipeline.run.ingest import Job
+    from coordinatord.monitoring.pipeline.source.frames import Source
+    from coordinatord.monitoring.pipeline.tables import TABLES
+    from coordinatord.monitoring.pipeline.tables.inputs import TableOptions
 
     sources, bootstrap = given["sources"], given["bootstrap"]
     if bool(sources) == bool(bootstrap):
@@ -276,7 +276,7 @@ def job_of(given: dict[str, Any]) -> Any:
 
 def _work(given: dict[str, Any]) -> Path:
     """The directory that the run works in. SourceError."""
-    from coordinatord.pipeline.source.segments import SourceError
+    from coordinatord.monitoring.offsets_log.source.segments import SourceError
 
     out, work = given["out"], given["work"]
     if isinstance(out, Path):
@@ -300,7 +300,7 @@ def broker_of(given: dict[str, Any]) -> dict[str, str]:
 
 
 def _assignment(text: str, where: str) -> tuple[str, str]:
-    from coordinatord.pipeline.source.segments import SourceError
+    from coordinatord.monitoring.offsets_log.source.segments import SourceError
 
     name, equals, value = text.partition("=")
     if not equals:
@@ -310,7 +310,7 @@ def _assignment(text: str, where: str) -> tuple[str, str]:
 
 def _properties(file: Path) -> dict[str, str]:
     """Lines of NAME=VALUE; those that begin with # say nothing. A wrong one is not shown: it may be a password."""
-    from coordinatord.pipeline.source.segments import SourceError
+    from coordinatord.monitoring.offsets_log.source.segments import SourceError
 
     try:
         lines = [line.strip() for line in file.read_text("utf-8").splitlines()]

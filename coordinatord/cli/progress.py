@@ -10,7 +10,7 @@ from typing import Any, Self
 import click
 
 from coordinatord.cli.terminal import echo
-from coordinatord.pipeline.run.progress import Progress
+from coordinatord.monitoring.pipeline.run.progress import Progress
 
 REDRAW_S = 0.1
 

@@ -17,9 +17,9 @@ from coordinatord.cli.terminal import echo, echo_data, echo_text
 from coordinatord.cli.times import now_ms, utc
 
 if TYPE_CHECKING:
-    from coordinatord.admin.connection import Cluster
-    from coordinatord.admin.groups import Group
-    from coordinatord.admin.reset import Move
+    from coordinatord.monitoring.admin.connection import Cluster
+    from coordinatord.monitoring.admin.groups import Group
+    from coordinatord.monitoring.admin.reset import Move
 
 FORMS = (
     click.option("--to-earliest", is_flag=True, help="To the beginning of each partition."),
@@ -73,7 +73,7 @@ def reset_offsets(groups: tuple[str, ...], bootstrap: str, command_config: Path 
     """
     _check(groups, given)
     with reached(bootstrap, command_config) as cluster:
-        from coordinatord.admin.groups import list_groups
+        from coordinatord.monitoring.admin.groups import list_groups
 
         every = bool(given["all_groups"])
         names = chosen(groups, lambda: [each.group_id for each in list_groups(cluster)], "group")
@@ -117,7 +117,7 @@ def _plans(
     cluster: Cluster, names: Sequence[str], given: Mapping[str, Any], *, is_only_group: bool
 ) -> tuple[Plans, list[str]]:
     """What is to be done by group, and why nothing is with the others."""
-    from coordinatord.admin.groups import describe
+    from coordinatord.monitoring.admin.groups import describe
 
     found = describe(cluster, names)
     plans: Plans = {}
@@ -135,14 +135,14 @@ def _plans(
 
 def busy(group: Group) -> str:
     """Why a group's offsets are left alone."""
-    from coordinatord.admin.groups import who
+    from coordinatord.monitoring.admin.groups import who
 
     has = f"it has {who(group)}" if group.members else "members are about to join it"
     return f"group {group.group_id} is {group.state} and not reset: {has}. Stop them first."
 
 
 def _plan(cluster: Cluster, group: str, given: Mapping[str, Any], *, is_only_group: bool) -> Any:
-    from coordinatord.admin import offsets, reset
+    from coordinatord.monitoring.admin import offsets, reset
 
     before = {each: it.offset for each, it in offsets.committed(cluster, group).items()}
     wanted: dict[tuple[str, int], int] | None = None
@@ -172,8 +172,8 @@ def _plan(cluster: Cluster, group: str, given: Mapping[str, Any], *, is_only_gro
 
 def _moment(given: Mapping[str, Any], now_ms: int) -> int | None:
     """The moment that a form names, in epoch milliseconds; None for the others. ResetError, SourceError."""
-    from coordinatord.admin import reset
-    from coordinatord.pipeline.source.moments import parse_time
+    from coordinatord.monitoring.admin import reset
+    from coordinatord.monitoring.offsets_log.source.moments import parse_time
 
     if given["by_duration"]:
         return now_ms - reset.duration_ms(given["by_duration"])
@@ -183,9 +183,9 @@ def _moment(given: Mapping[str, Any], now_ms: int) -> int | None:
 
 
 def _scope(cluster: Cluster, given: Mapping[str, Any], before: Mapping[tuple[str, int], int]) -> list[tuple[str, int]]:
-    from coordinatord.admin.connection import AdminError
-    from coordinatord.admin.offsets import partitions_of
-    from coordinatord.admin.reset import partitions_named
+    from coordinatord.monitoring.admin.connection import AdminError
+    from coordinatord.monitoring.admin.offsets import partitions_of
+    from coordinatord.monitoring.admin.reset import partitions_named
 
     if not given["topics"]:
         return list(before)
@@ -197,8 +197,8 @@ def _scope(cluster: Cluster, given: Mapping[str, Any], before: Mapping[tuple[str
 
 
 def _then(cluster: Cluster, group: str, given: Mapping[str, Any]) -> dict[tuple[str, int], int]:
-    from coordinatord.admin.then import committed_at
-    from coordinatord.pipeline.source.segments import OFFSETS_TOPIC
+    from coordinatord.monitoring.admin.then import committed_at
+    from coordinatord.monitoring.offsets_log.source.segments import OFFSETS_TOPIC
 
     partitions = len(cluster.metadata([OFFSETS_TOPIC]).topics[0].partitions) if not given["sources"] else 0
     return committed_at(
@@ -219,7 +219,7 @@ def _text(file: Path) -> str:
 
 
 def _commit(cluster: Cluster, plans: Plans) -> None:
-    from coordinatord.admin.offsets import Committed, commit
+    from coordinatord.monitoring.admin.offsets import Committed, commit
 
     for group, moves in plans.items():
         if moves:
@@ -227,7 +227,7 @@ def _commit(cluster: Cluster, plans: Plans) -> None:
 
 
 def _tell(plans: Plans, given: Mapping[str, Any]) -> None:
-    from coordinatord.admin.reset import to_csv
+    from coordinatord.monitoring.admin.reset import to_csv
 
     if given["at_ms"] is not None:
         echo(f"The moment is {utc(given['at_ms'])}.", err=True)
@@ -274,9 +274,9 @@ def export(groups: tuple[str, ...], bootstrap: str, command_config: Path | None,
 
     `groups import` puts them back, and `reset-offsets --from-file` of ours and of Kafka's does so as well.
     """
-    from coordinatord.admin.groups import list_groups
-    from coordinatord.admin.offsets import committed
-    from coordinatord.admin.reset import to_csv
+    from coordinatord.monitoring.admin.groups import list_groups
+    from coordinatord.monitoring.admin.offsets import committed
+    from coordinatord.monitoring.admin.reset import to_csv
 
     with reached(bootstrap, command_config) as cluster:
         names = chosen(groups, lambda: [each.group_id for each in list_groups(cluster)], "group")
@@ -305,7 +305,7 @@ def import_(file: Path, bootstrap: str, command_config: Path | None, execute: bo
 
     Groups that do not exist are created; those with members are refused. Offsets outside a partition become its bounds.
     """
-    from coordinatord.admin.reset import ResetError, groups_in
+    from coordinatord.monitoring.admin.reset import ResetError, groups_in
 
     try:
         names = groups_in(_text(file))

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from coordinatord.base.config import Listener, Settings
+from coordinatord.base.observe import announce, logs
+from coordinatord.base.observe.logger import get_logger
 from coordinatord.cli.options import fail, load_or_exit, settings_options
 from coordinatord.cli.ready_file import CannotTell, ReadyFile
-from coordinatord.config import Listener, Settings
-from coordinatord.observe import announce, logs
-from coordinatord.observe.logger import get_logger
 
 if TYPE_CHECKING:
-    from coordinatord.daemon.daemon import Daemon
+    from coordinatord.server.daemon.daemon import Daemon
 
 _early: list[int] = []
 """The stop signal that has come before the daemon minds its signals."""
@@ -69,7 +69,7 @@ def run(settings: Settings, ready: ReadyFile) -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _stop_early)
         sys.unraisablehook = _unraisable
-        from coordinatord.daemon import process
+        from coordinatord.server.daemon import process
 
         if _early:
             raise StoppedEarly
@@ -98,9 +98,9 @@ def _unraisable(lost: Any) -> None:
 
 def guarded(settings: Settings, serve: Callable[[], int]) -> int:
     """Serve; what can be said in a sentence is, and ends in SystemExit."""
-    from coordinatord.log.errors import LogError
-    from coordinatord.observe.admin import AdminError
-    from coordinatord.security import SecurityError
+    from coordinatord.base.observe.admin import AdminError
+    from coordinatord.broker.log.errors import LogError
+    from coordinatord.transport.security import SecurityError
 
     try:
         return serve()
@@ -118,9 +118,9 @@ def guarded(settings: Settings, serve: Callable[[], int]) -> int:
 
 
 def _supervise(settings: Settings, ready: ReadyFile) -> int:
-    from coordinatord.daemon import process
-    from coordinatord.daemon.worker import Part
-    from coordinatord.workers.supervisor import CannotBind, Supervisor, worker_settings
+    from coordinatord.server.daemon import process
+    from coordinatord.server.daemon.worker import Part
+    from coordinatord.server.workers.supervisor import CannotBind, Supervisor, worker_settings
 
     def serve_worker(part: Part) -> int:
         own = worker_settings(settings, part.worker)
@@ -136,7 +136,7 @@ def _supervise(settings: Settings, ready: ReadyFile) -> int:
         _tell(settings, addresses, admin_urls, ready)
 
     if any(protocol != "PLAINTEXT" for protocol in settings.protocols.values()):
-        from coordinatord.security.material import made_for
+        from coordinatord.transport.security.material import made_for
 
         made_for(settings)  # once, before the workers ask for it at the same time
     try:
@@ -175,7 +175,7 @@ def _for_clients(settings: Settings) -> dict[str, str]:
     """What test.users has made."""
     if not settings.test_users:
         return {}
-    from coordinatord.security.material import told
+    from coordinatord.transport.security.material import told
 
     return told(settings)
 

@@ -11,10 +11,10 @@ import click
 
 from coordinatord.cli.options import BAD_SETTINGS, fail
 from coordinatord.cli.terminal import echo, echo_text
-from coordinatord.simulation import page
-from coordinatord.simulation import report as reports
-from coordinatord.simulation import sweep as sweeps
-from coordinatord.simulation.scenario import (
+from coordinatord.testing.simulation import page
+from coordinatord.testing.simulation import report as reports
+from coordinatord.testing.simulation import sweep as sweeps
+from coordinatord.testing.simulation.scenario import (
     OPTIONS,
     SEVERAL,
     Scenario,
@@ -24,7 +24,7 @@ from coordinatord.simulation.scenario import (
     read_file,
     written,
 )
-from coordinatord.simulation.units import BadScenario
+from coordinatord.testing.simulation.units import BadScenario
 
 PARTS = {
     "group": "The group",

@@ -43,7 +43,7 @@ def copy(url: str, directory: Path, node_id: int) -> None:
     DIRECTORY must be empty or not exist. `coordinatord log verify`, `export`, `lag`, `pipeline` and `serve --data-dir`
     read it.
     """
-    from coordinatord.postgresql.transfer import copy as run
+    from coordinatord.server.postgresql.transfer import copy as run
 
     moved = _told(lambda: run(url, directory, node_id=node_id))
     echo(f"{directory}: {moved.partitions} partitions, {moved.bytes} bytes")
@@ -60,7 +60,7 @@ def copy(url: str, directory: Path, node_id: int) -> None:
 )
 def load(directory: Path, url: str, leaders: int) -> None:
     """Put a data directory into a database that has no log yet. No daemon may run on either."""
-    from coordinatord.postgresql.transfer import load as run
+    from coordinatord.server.postgresql.transfer import load as run
 
     moved = _told(lambda: run(directory, url, leaders=leaders))
     more = f" --set storage.leaders={leaders}" if leaders > 1 else ""
@@ -76,7 +76,7 @@ def status(url: str, as_json: bool) -> None:
     Also the latest moves of the lead, the log's size, how far standbys are behind, and what could be lost. The nodes
     need not run: the database is asked.
     """
-    from coordinatord.postgresql.status import read_status, status_lines
+    from coordinatord.server.postgresql.status import read_status, status_lines
 
     found = _told(lambda: read_status(url))
     if as_json:
@@ -89,14 +89,14 @@ def status(url: str, as_json: bool) -> None:
 @store.command()
 def ddl() -> None:
     """Print the statements that make the tables, for those who look before they run them."""
-    from coordinatord.postgresql.schema import MIGRATIONS
+    from coordinatord.server.postgresql.schema import MIGRATIONS
 
     echo_text("\n".join(each.strip() for each in MIGRATIONS))
 
 
 def _told(work: Callable[[], T]) -> T:
     """What went wrong is a sentence."""
-    from coordinatord.log.errors import LogError
+    from coordinatord.broker.log.errors import LogError
 
     try:
         return work()

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 
+from coordinatord.base.observe.printable import printable
 from coordinatord.cli.terminal import echo
-from coordinatord.observe.printable import printable
 
 PIPE_WIDTH = 1_000
 """Nothing is folded for grep and awk."""

@@ -13,7 +13,7 @@ from types import TracebackType
 
 import click
 
-from coordinatord.observe.printable import printable
+from coordinatord.base.observe.printable import printable
 
 
 def echo(*lines: str, err: bool = False, bold: bool = False, underline: bool = False) -> None:

@@ -16,8 +16,8 @@ from coordinatord.cli.tables import number, show
 from coordinatord.cli.terminal import echo, echo_text
 
 if TYPE_CHECKING:
-    from coordinatord.admin.connection import Cluster
-    from coordinatord.admin.topics import Topic
+    from coordinatord.monitoring.admin.connection import Cluster
+    from coordinatord.monitoring.admin.topics import Topic
 
 COMMANDS = {
     "list": ("coordinatord.cli.topics", "list_", "List the topics of a cluster."),
@@ -34,7 +34,7 @@ def topics() -> None:
 
 def _described(cluster: Cluster, names: tuple[str, ...]) -> list[Topic]:
     """With details; a topic that was named and is not there ends the command."""
-    from coordinatord.admin.topics import add_details, find
+    from coordinatord.monitoring.admin.topics import add_details, find
 
     wanted = chosen(names, lambda: [each.name for each in find(cluster, None)[0]], "topic")
     found, missing = find(cluster, wanted)
@@ -57,7 +57,7 @@ def _records(topic: Topic) -> int | None:
 @AS_JSON
 def list_(bootstrap: str, command_config: Path | None, internal: bool, as_json: bool) -> None:
     """List the topics of a cluster."""
-    from coordinatord.admin.topics import find
+    from coordinatord.monitoring.admin.topics import find
 
     with reached(bootstrap, command_config) as cluster:
         found = [each for each in find(cluster, None)[0] if internal or not each.is_internal]
@@ -148,8 +148,8 @@ def create(
     dry_run: bool,
 ) -> None:
     """Create a topic."""
-    from coordinatord.admin.topics import create as ask
-    from coordinatord.admin.topics import find
+    from coordinatord.monitoring.admin.topics import create as ask
+    from coordinatord.monitoring.admin.topics import find
 
     if any("=" not in each for each in configs) or 0 in (partitions, replication_factor):
         fail("--config wants NAME=VALUE, and there is at least one partition and replica.", status=BAD_SETTINGS)
@@ -173,7 +173,7 @@ def delete(names: tuple[str, ...], bootstrap: str, command_config: Path | None, 
 
     Without --execute, shows what would be lost.
     """
-    from coordinatord.admin.topics import delete as ask
+    from coordinatord.monitoring.admin.topics import delete as ask
 
     with reached(bootstrap, command_config) as cluster:
         found = _described(cluster, names)

@@ -11,19 +11,19 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from coordinatord.cluster.placement import partition_for
-from coordinatord.control.commands import BY_NAME
-from coordinatord.member.subscription import decode_assignment
+from coordinatord.broker.topics.names import OFFSETS_TOPIC
+from coordinatord.server.control.commands import BY_NAME
 from coordinatord.testing.problems import KafkaError, OnlyHere
 from coordinatord.testing.views import Record
 from coordinatord.testing.wire import Wire, check
-from coordinatord.topics.names import OFFSETS_TOPIC
+from coordinatord.transport.cluster.placement import partition_for
 from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_wire.api.describe_groups import DescribeGroupsRequest
 from kafka_wire.api.describe_transactions import DescribeTransactionsRequest
 from kafka_wire.api.init_producer_id import InitProducerIdRequest
 from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_wire.errors import DecodeError, ErrorCode
+from kafka_wire.records.consumer_assignment import decode_assignment
 from kafka_wire.records.keys import decode_key, decode_value
 from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue
 

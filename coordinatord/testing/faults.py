@@ -6,7 +6,7 @@ import contextlib
 import warnings
 from typing import Any, Self
 
-from coordinatord.control.faults import NO_FAULT_FOR
+from coordinatord.server.control.faults import NO_FAULT_FOR
 from coordinatord.testing.links import Link
 from coordinatord.testing.problems import KafkaError, NeverFired
 from coordinatord.testing.waits import Looking, Waited

@@ -305,7 +305,7 @@ class Kafka:
         now_ms = self._link.call("advance", by_ms=round(by / datetime.timedelta(milliseconds=1)))["now_ms"]
         return datetime.datetime.fromtimestamp(now_ms / 1000, datetime.UTC)
 
-    # Faults: coordinatord/control/faults.py says which requests they hit
+    # Faults: coordinatord/server/control/faults.py says which requests they hit
 
     def fail(
         self,

@@ -1,5 +1,5 @@
-"""How commands get to the control of a server: to another thread, or over HTTP. coordinatord/control/commands.py has
-the commands.
+"""How commands get to the control of a server: to another thread, or over HTTP. coordinatord/server/control/commands.py
+has the commands.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlencode
 
-from coordinatord.control.commands import BY_NAME
-from coordinatord.control.problems import ControlError
+from coordinatord.server.control.commands import BY_NAME
+from coordinatord.server.control.problems import ControlError
 from coordinatord.testing.problems import KafkaError
 
 if TYPE_CHECKING:
-    from coordinatord.control.control import Control
+    from coordinatord.server.control.control import Control
 
 CALL_TIMEOUT_S = 35.0
-"""Longer than the longest wait of one call (coordinatord.control.changes)."""
+"""Longer than the longest wait of one call (coordinatord.server.control.changes)."""
 
 
 class Link(Protocol):

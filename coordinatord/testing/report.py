@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from coordinatord.control.faults import NO_FAULT_FOR
-from coordinatord.observe.logger import copied
+from coordinatord.base.observe.logger import copied
+from coordinatord.server.control.faults import NO_FAULT_FOR
 from coordinatord.testing.problems import KafkaError
 from coordinatord.testing.views import GroupView
 

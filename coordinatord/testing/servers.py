@@ -23,15 +23,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
-from coordinatord.config import Settings
-from coordinatord.config.kinds import written
+from coordinatord.base.config import Settings
+from coordinatord.base.config.kinds import written
 from coordinatord.testing.links import HttpLink, Link, ThreadLink
 from coordinatord.testing.problems import KafkaError, OnlyHere
 from coordinatord.testing.settings import HOST, TEST_SETTINGS, own_listener_of, settings_of, text_of
 
 if TYPE_CHECKING:
-    from coordinatord.control.control import Control
-    from coordinatord.daemon.daemon import Daemon
+    from coordinatord.server.control.control import Control
+    from coordinatord.server.daemon.daemon import Daemon
 
 START_TIMEOUT_S = 90.0
 START_ATTEMPTS = 3
@@ -91,9 +91,9 @@ class InThread:
     """A coordinator on an event loop of its own, in a thread. Its disk is in memory unless `data_dir` says where."""
 
     def __init__(self, own: Mapping[str, object], seed: int, data_dir: Path | None) -> None:
-        from coordinatord.control.faults import Faults
-        from coordinatord.daemon.guest import Guest
-        from coordinatord.log.simulated_disk import SimulatedDisk
+        from coordinatord.broker.log.simulated_disk import SimulatedDisk
+        from coordinatord.server.control.faults import Faults
+        from coordinatord.server.daemon.guest import Guest
 
         placed = {**own} if data_dir is None else {**own, "log.dirs": str(data_dir)}
         self._settings = settings_of(placed, in_memory=data_dir is None)
@@ -189,8 +189,8 @@ class InThread:
             begun.set()
 
     async def _serve(self, begun: threading.Event) -> None:
-        from coordinatord.daemon.daemon import Daemon
-        from coordinatord.daemon.guest import InlineWorker, abort
+        from coordinatord.server.daemon.daemon import Daemon
+        from coordinatord.server.daemon.guest import InlineWorker, abort
 
         worker = InlineWorker() if self._disk is not None else None
         daemon = Daemon(self._settings, asyncio.get_running_loop(), log_worker=worker, guest=self._guest)
@@ -315,8 +315,8 @@ class InProcess:
 
     def _until_unlocked(self) -> None:
         """Workers that were killed hold the lock of the data until they are gone."""
-        from coordinatord.log.checkpoint import LOCK
-        from coordinatord.log.disk import OsDisk
+        from coordinatord.broker.log.checkpoint import LOCK
+        from coordinatord.broker.log.disk import OsDisk
 
         ends_s = time.monotonic() + STOP_TIMEOUT_S
         while time.monotonic() < ends_s:
@@ -386,7 +386,7 @@ class Elsewhere:
 
 def security_dir_of(settings: Settings) -> Path:
     """What test.users has made. Raises KafkaError."""
-    from coordinatord.security.material import material_of
+    from coordinatord.transport.security.material import material_of
 
     material = material_of(settings)
     if material is None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from coordinatord.config import Listener, Settings
-from coordinatord.config.load import ConfigError, Entry, load
+from coordinatord.base.config import Listener, Settings
+from coordinatord.base.config.load import ConfigError, Entry, load
 from coordinatord.testing.problems import KafkaError
 
 HOST = "127.0.0.1"

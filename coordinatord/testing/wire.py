@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from coordinatord.control.faults import NO_FAULT_FOR
+from coordinatord.server.control.faults import NO_FAULT_FOR
 from coordinatord.testing.problems import KafkaError
 from coordinatord.testing.views import Record, TopicPartition
 from kafka_wire.api.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest

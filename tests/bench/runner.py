@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from coordinatord.observe.compiled import is_compiled
+from coordinatord.base.observe.compiled import is_compiled
 from kafka_wire.errors import DecodeError
 from tests.bench.generator import WrongAnswer, percentiles_ms
 from tests.bench.registry import Arena, Column, Row, Sample, Target

@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from coordinatord.base.config import TABLE, Settings, load
+from coordinatord.base.observe import logs
+from coordinatord.base.observe.admin import AdminError
+from coordinatord.base.observe.logger import captured
+from coordinatord.broker.log.errors import LogDamaged
 from coordinatord.cli import COMMANDS, cli, main
 from coordinatord.cli.serve import sentence
-from coordinatord.config import TABLE, Settings, load
-from coordinatord.log.errors import LogDamaged
-from coordinatord.observe import logs
-from coordinatord.observe.admin import AdminError
-from coordinatord.observe.logger import captured
 
 Run = Callable[..., Result]
 
@@ -52,10 +52,10 @@ def served(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
         seen.settings = settings
         return int(seen.outcome())
 
-    module = types.ModuleType("coordinatord.daemon.process")
+    module = types.ModuleType("coordinatord.server.daemon.process")
     module.run = run_server  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "coordinatord.daemon.process", module)
-    monkeypatch.setattr("coordinatord.daemon.process", module, raising=False)
+    monkeypatch.setitem(sys.modules, "coordinatord.server.daemon.process", module)
+    monkeypatch.setattr("coordinatord.server.daemon.process", module, raising=False)
     monkeypatch.setattr(logs, "configure", lambda *asked: setattr(seen, "logging", asked))
     return seen
 

@@ -16,9 +16,9 @@ from click.testing import CliRunner
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
-from coordinatord.admin.groups import Group, Listed, Member
 from coordinatord.cli import cli, group_commands
 from coordinatord.cli.tables import assigned, ranges
+from coordinatord.monitoring.admin.groups import Group, Listed, Member
 from tests.daemon import Daemon, free_port, running
 
 COMMITTED = {("orders", 0): 3, ("orders", 1): 6}
@@ -173,7 +173,7 @@ def test_offsets_of_topics_are_deleted(here: Here) -> None:
 def test_share_and_streams_groups_are_named_with_kafkas_tool(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     """No such group is there yet: only the list is another one."""
     listed = [Listed("sharers", "share", "Stable", "share"), Listed("streamers", "streams", "Stable", "streams")]
-    monkeypatch.setattr("coordinatord.admin.groups.list_groups", lambda *_: listed)
+    monkeypatch.setattr("coordinatord.monitoring.admin.groups.list_groups", lambda *_: listed)
     tools = {"sharers": "kafka-share-groups.sh", "streamers": "kafka-streams-groups.sh"}
     for group, tool in tools.items():
         for command in (

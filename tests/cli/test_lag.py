@@ -22,10 +22,10 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from coordinatord.cli import cli
-from coordinatord.cluster.placement import partition_for
-from coordinatord.pipeline.analysis.now import Now
-from coordinatord.pipeline.analysis.urgent import ORDER, URGENT
-from coordinatord.pipeline.lag import looks, patience
+from coordinatord.monitoring.analysis.now import Now
+from coordinatord.monitoring.analysis.urgent import ORDER, URGENT
+from coordinatord.monitoring.offsets_log.lag import looks, patience
+from coordinatord.transport.cluster.placement import partition_for
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch
 from kafka_wire.records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -41,10 +41,10 @@ from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue, Off
 from kafka_wire.records.share_group import ShareGroupMetadataKey, ShareGroupMetadataValue
 from kafka_wire.records.streams_group import StreamsGroupMetadataKey, StreamsGroupMetadataValue
 from tests.daemon import REPOSITORY, free_port, running
-from tests.pipeline.directories import write_segment
-from tests.pipeline.logs import encoded
-from tests.pipeline.truth.model import Model
-from tests.pipeline.truth.world import World
+from tests.monitoring.pipeline.directories import write_segment
+from tests.monitoring.pipeline.logs import encoded
+from tests.monitoring.pipeline.truth.model import Model
+from tests.monitoring.pipeline.truth.world import World
 
 ROOT = Path(__file__).parents[2]
 
@@ -136,7 +136,7 @@ def test_mistakes(world: tuple[World, str], arguments: list[str], status: int, s
 
 
 def test_what_it_needs_is_told(world: tuple[World, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "coordinatord.pipeline.lag.looks", None)  # as without pyarrow
+    monkeypatch.setitem(sys.modules, "coordinatord.monitoring.offsets_log.lag.looks", None)  # as without pyarrow
     assert "This needs numpy and pyarrow, and kafka-python for a broker: " in lag("--source", world[1], status=1)
 
 
@@ -288,7 +288,7 @@ def test_what_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
 
 def test_one_named_group_has_one_partition_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a broker's log no other one is read."""
-    from coordinatord.pipeline.source.broker import BrokerTail
+    from coordinatord.monitoring.offsets_log.source.broker import BrokerTail
 
     planned: list[set[str]] = []
     ends = BrokerTail.ends
@@ -317,7 +317,7 @@ def test_one_named_group_has_one_partition_of_the_log(tmp_path: Path, monkeypatc
 
 def test_a_headline_counts_who_needs_somebody(world: tuple[World, str]) -> None:
     from coordinatord.cli.lag import headline
-    from coordinatord.pipeline.analysis.groups import GroupNow
+    from coordinatord.monitoring.analysis.groups import GroupNow
 
     def group(status: str) -> GroupNow:
         return GroupNow("g", status, "", 0, 1, 0, 0, 0, "exact", 1, None)
@@ -329,9 +329,9 @@ def test_a_headline_counts_who_needs_somebody(world: tuple[World, str]) -> None:
 @pytest.mark.parametrize("last", [False, True])
 def test_several_processes_find_the_same(last: bool, world: tuple[World, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where they judge what they have read, and send no fold."""
-    from coordinatord.pipeline.lag import share
-    from coordinatord.pipeline.lag.fold import KINDS
-    from coordinatord.pipeline.source.options import read_options
+    from coordinatord.monitoring.offsets_log.lag import share
+    from coordinatord.monitoring.offsets_log.lag.fold import KINDS
+    from coordinatord.monitoring.offsets_log.source.options import read_options
 
     options = read_options({"paths": json.dumps([world[1]]), "kinds": ",".join(sorted(KINDS))})
     one = looks.Looks(options, world[1], {}).look(world[0].now_ms)
@@ -346,7 +346,7 @@ def test_several_processes_find_the_same(last: bool, world: tuple[World, str], m
 SHARED = """
 import os, signal, sys
 from coordinatord.cli import main
-from coordinatord.pipeline.lag import share
+from coordinatord.monitoring.offsets_log.lag import share
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
 share.WORTH_BYTES = 0
@@ -396,9 +396,9 @@ def test_ctrl_c_ends_all_of_several_processes_without_a_traceback(world: tuple[W
 
 def test_a_topic_that_another_log_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A member's partitions have ids. The log of its group does not name them; that of a group that commits does."""
-    from coordinatord.pipeline.lag import share
-    from coordinatord.pipeline.lag.fold import KINDS
-    from coordinatord.pipeline.source.options import read_options
+    from coordinatord.monitoring.offsets_log.lag import share
+    from coordinatord.monitoring.offsets_log.lag.fold import KINDS
+    from coordinatord.monitoring.offsets_log.source.options import read_options
 
     topic_id, member = bytes(range(16)), ("a group", "a member")
     member_value = ConsumerGroupMemberMetadataValue(None, None, "c", "h", ["t"], None, 5, None, None)
@@ -424,8 +424,8 @@ def test_a_topic_that_another_log_names(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_no_search_for_cycles_while_a_log_is_read(world: tuple[World, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """It would visit each tuple again and again: half of the time of a large log. Afterwards all is as it was."""
-    from coordinatord.pipeline.lag.fold import KINDS, Fold
-    from coordinatord.pipeline.source.options import read_options
+    from coordinatord.monitoring.offsets_log.lag.fold import KINDS, Fold
+    from coordinatord.monitoring.offsets_log.source.options import read_options
 
     seen = []
     take = Fold.take

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from coordinatord.cli import cli
 from coordinatord.cli import pipeline as command
-from coordinatord.pipeline.analysis.changes import Thresholds
+from coordinatord.monitoring.analysis.changes import Thresholds
 
 SUMMARY = types.SimpleNamespace(
     rows={"lag": 2, "commits": 5}, new={"offset_commits": 1_230, "group_metadata": 4}, seconds=2
@@ -45,7 +45,7 @@ class Follower:
 def module(monkeypatch: pytest.MonkeyPatch, name: str, **attributes: Any) -> None:
     made = types.ModuleType(name)
     vars(made).update(attributes)
-    monkeypatch.setitem(sys.modules, f"coordinatord.pipeline.{name}", made)
+    monkeypatch.setitem(sys.modules, f"coordinatord.monitoring.pipeline.{name}", made)
 
 
 @pytest.fixture

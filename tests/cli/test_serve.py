@@ -147,7 +147,7 @@ def stopped_early(directory: Path, workers: int, name: str, module: str, how: st
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("module", ["coordinatord.daemon.process", "coordinatord.log.writer"])
+@pytest.mark.parametrize("module", ["coordinatord.server.daemon.process", "coordinatord.broker.log.writer"])
 @pytest.mark.parametrize("how", [RAISED, DROPPED], ids=["raised", "dropped"])
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 def test_a_signal_ends_a_start(tmp_path: Path, name: str, how: str, module: str, workers: int) -> None:
@@ -156,7 +156,7 @@ def test_a_signal_ends_a_start(tmp_path: Path, name: str, how: str, module: str,
     assert (status, told) == (128 + signal.Signals[name], ["stopped before it served"])
 
 
-@pytest.mark.parametrize(("workers", "module"), [(1, "uvloop"), (2, "coordinatord.workers.supervisor")])
+@pytest.mark.parametrize(("workers", "module"), [(1, "uvloop"), (2, "coordinatord.server.workers.supervisor")])
 def test_a_signal_that_python_drops_late_in_a_start_ends_what_it_has_started(
     tmp_path: Path, module: str, workers: int
 ) -> None:

@@ -10,8 +10,8 @@ import sys
 from coordinatord.cli import cli
 from coordinatord.cli import serve
 from coordinatord.cli.options import load_or_exit
-from coordinatord.daemon import process
-from coordinatord.observe import admin, logs
+from coordinatord.server.daemon import process
+from coordinatord.base.observe import admin, logs
 loaded = load_or_exit(None, (), {"listen": "127.0.0.1:0"})
 logs.configure("json", "info")
 print(*sorted(sys.modules))
@@ -19,10 +19,10 @@ print(*sorted(sys.modules))
 
 NOT_NEEDED = {
     "coordinatord.cli.settings": "another command",
-    "coordinatord.config.foreign": "only where a name is not ours",
-    "coordinatord.observe.exposition": "the admin thread imports it",
-    "coordinatord.observe.web": "the admin thread imports it",
-    "coordinatord.observe.web_server": "the admin thread imports it",
+    "coordinatord.base.config.foreign": "only where a name is not ours",
+    "coordinatord.base.observe.exposition": "the admin thread imports it",
+    "coordinatord.base.observe.web": "the admin thread imports it",
+    "coordinatord.base.observe.web_server": "the admin thread imports it",
     "difflib": "only where a name is mistyped",
     "http.server": "the admin thread imports it",
     "javaproperties": "only for a properties file",
@@ -41,7 +41,7 @@ NOT_NEEDED = {
 def test_a_start_imports_only_what_it_needs() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=True)
     imported = set(done.stdout.split())
-    assert {"click", "coordinatord.observe.logs"} <= imported
+    assert {"click", "coordinatord.base.observe.logs"} <= imported
     assert sorted(imported & NOT_NEEDED.keys()) == []
 
 

@@ -16,9 +16,9 @@ import pytest
 from click.testing import CliRunner
 
 import coordinatord.cli
+from coordinatord.base.observe.printable import printable
 from coordinatord.cli import cluster_options, groups, terminal
 from coordinatord.cli.options import fail
-from coordinatord.observe.printable import printable
 from kafka_wire.api.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
 from kafka_wire.api.describe_groups import DescribedGroup as ClassicGroup
 from kafka_wire.records.rebalance_ledger import VERSION, Outcome

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from coordinatord.admin.groups import CLASSIC, CONSUMER, Group, Member, Partitions
 from coordinatord.cli.group_commands import changes
+from coordinatord.monitoring.admin.groups import CLASSIC, CONSUMER, Group, Member, Partitions
 
 
 def member(name: str, assigned: Partitions | None = None) -> Member:

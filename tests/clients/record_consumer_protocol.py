@@ -28,7 +28,7 @@ from kafka_wire.registry import codec
 from tests.clients.recording_proxy import Frame, RecordingProxy
 from tests.daemon import free_port
 from tests.reference.broker import HOST, KAFKA_VERSION, kafka_libs, running_broker
-from tests.simulation.reality import java_program
+from tests.testing.simulation.reality import java_program
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "consumer_protocol"
 PARTITIONS = 4
@@ -59,7 +59,7 @@ class Librdkafka:
 
 
 class Java:
-    """A process of tests/simulation/RealConsumer.java."""
+    """A process of tests/testing/simulation/RealConsumer.java."""
 
     def __init__(self, bootstrap: str, topic: str, settings: dict[str, str]) -> None:
         pairs = {"bootstrap.servers": bootstrap, **settings}

@@ -141,7 +141,7 @@ def limit(daemon: Daemon, client_id: str, rate: float) -> None:
     """Set a client id's producer_byte_rate. kafka-python has no function for it."""
     import asyncio
 
-    from coordinatord.conform.raw_client import RawClient
+    from coordinatord.testing.conform.raw_client import RawClient
     from kafka_wire.api.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 
     async def alter() -> None:

@@ -23,7 +23,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from tests.daemon import Daemon, running
 from tests.reference.broker import ReferenceUnavailable, kafka_libs
-from tests.workers.processes import kill_worker
+from tests.server.workers.processes import kill_worker
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1800)]
 

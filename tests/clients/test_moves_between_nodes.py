@@ -19,7 +19,7 @@ for library in ("kafka", "aiokafka", "confluent_kafka", "faststream.kafka"):
 
 from coordinatord.testing import Kafka
 from tests.clients.stacks import STACKS, TOPIC
-from tests.workers.processes import group_of, worker_of_group
+from tests.server.workers.processes import group_of, worker_of_group
 
 pytestmark = [
     pytest.mark.clients,

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from coordinatord.config import Settings
-from coordinatord.config.address import parse_listeners
-from coordinatord.daemon.daemon import Daemon
-from coordinatord.net.connection import Connection
-from coordinatord.observe.health import HealthState
-from coordinatord.shortcuts.consumer_heartbeats import ConsumerHeartbeats
+from coordinatord.base.config import Settings
+from coordinatord.base.config.address import parse_listeners
+from coordinatord.base.observe.health import HealthState
+from coordinatord.server.daemon.daemon import Daemon
+from coordinatord.server.fastpath.consumer_heartbeats import ConsumerHeartbeats
+from coordinatord.transport.net.connection import Connection
 from kafka_wire.framing import Frames
 from tests.clients.librdkafka import admin_client
 from tests.support.waiting import PATIENCE_S

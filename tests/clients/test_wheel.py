@@ -286,48 +286,6 @@ def test_the_wheel_of_c_works_outside_of_the_checkout(tmp_path: Path, environmen
     assert '"build":"compiled"' in (tmp_path / "daemon.log").read_text()
 
 
-@pytest.mark.wheel_of_c
-def test_make_run_takes_a_wheel_of_c_where_nothing_has_been_compiled(
-    tmp_path: Path, environment: dict[str, str]
-) -> None:
-    """Of the same sources, for the same Python; with a changed source it is interpreted."""
-    wheels = tmp_path / "build" / "wheels"
-    wheels.mkdir(parents=True)
-    shutil.copy(made_of_c(), wheels)
-    for name in (*SOURCES, "builds.py"):
-        source = REPOSITORY / name
-        shutil.copytree(source, tmp_path / name) if source.is_dir() else shutil.copy(source, tmp_path)
-    command = [sys.executable, tmp_path / "builds.py", "run", "--listen", f"{HOST}:0", "--data", "data"]
-    said, build = started_by(command, tmp_path, environment)
-    assert (said.startswith("the compiled build, of a wheel"), build) == (True, "compiled"), said
-    changed = tmp_path / "coordinatord" / "net" / "router.py"
-    changed.write_text(changed.read_text() + "\n")
-    said, build = started_by(command, tmp_path, {**environment, "CC": "no-such-cc"})
-    why = "interpreted: for the compiled build there is no C compiler"
-    assert (said.startswith(why), build) == (True, "interpreted"), said
-
-
-def started_by(command: Sequence[str | Path], directory: Path, environment: dict[str, str]) -> tuple[str, str]:
-    """What is said before the daemon is there, and which build the daemon says that it is."""
-    with subprocess.Popen(
-        list(map(str, command)),
-        cwd=directory,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        said = process.stdout.readline()
-        lines = iter(process.stdout.readline, "")
-        listening = next((line for line in lines if '"event":"listening"' in line), said)
-        process.terminate()
-        process.communicate(timeout=PATIENCE_S)
-    found = re.search(r'"build":"(\w+)"', listening)
-    assert found is not None, listening
-    return said, found[1]
-
-
 def made_of_c() -> Path:
     """The wheel of `make wheel`. Without an up-to-date build/compiled, which takes minutes, only CI makes one."""
     # `make test` hands its own variables to what it runs.
@@ -361,7 +319,7 @@ def content(wheel: Path) -> set[str]:
 def modules() -> set[str]:
     """What each wheel has to install."""
     expected = {f"coordinatord/{path.relative_to(REPOSITORY / 'coordinatord')}" for path in files("coordinatord")}
-    registered = "coordinatord/pipeline/registered/"
+    registered = "coordinatord/monitoring/pipeline/registered/"
     expected = {name.removeprefix(registered) for name in expected}
     return expected | {
         f"kafka_wire/{path.relative_to(REPOSITORY / 'protocol/kafka_wire')}" for path in files("protocol")

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from coordinatord.conform.raw_client import RawClient
+from coordinatord.testing.conform.raw_client import RawClient
 from kafka_wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kafka_wire.api.describe_groups import DescribeGroupsRequest
 from kafka_wire.api.describe_producers import DescribeProducersRequest, TopicRequest

@@ -9,8 +9,8 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from coordinatord.log.checkpoint import META_VERSION
-from coordinatord.pipeline.run.state import STATE_VERSION
+from coordinatord.broker.log.checkpoint import META_VERSION
+from coordinatord.monitoring.pipeline.run.state import STATE_VERSION
 from kafka_wire.records.rebalance_ledger import VERSION as LEDGER_VERSION
 
 FOLDER = Path(__file__).parents[1] / "golden" / "compat"

@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from coordinatord.pipeline.source.ledger_topic import ledger_of
-from coordinatord.pipeline.source.options import read_options
+from coordinatord.monitoring.offsets_log.source.ledger_topic import ledger_of
+from coordinatord.monitoring.offsets_log.source.options import read_options
 from kafka_wire.records.rebalance_ledger import LEDGER_TOPIC
 from tests.compat.script import SETTINGS, play, play_epochs, seeded
 from tests.reference.in_process import run, running_in_process

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from coordinatord.conform.raw_client import RawClient
-from coordinatord.conform.values import assignment
+from coordinatord.testing.conform.raw_client import RawClient
+from coordinatord.testing.conform.values import assignment
 from kafka_wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kafka_wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -43,7 +43,7 @@ from kafka_wire.api.txn_offset_commit import (
 )
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder
-from tests.group.world import subscription
+from tests.coordination.group.world import subscription
 from tests.reference.in_process import START_MS, InProcess, run, running_in_process
 
 SEED = 17

@@ -20,7 +20,7 @@ SOURCE, OUT = "source", "out"
 @contextmanager
 def sparked(directory: Path) -> Iterator[Any]:
     """A Spark session of its own, for `python -m tests.compat`."""
-    from coordinatord.pipeline.source.frames import start_spark
+    from coordinatord.monitoring.pipeline.source.frames import start_spark
 
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     session = start_spark(
@@ -48,9 +48,9 @@ def write_tables(spark: Any, directory: Path) -> None:
 
 def run_tables(spark: Any, directory: Path) -> Any:
     """Continue the tables of `directory`, or begin them. The run's summary."""
-    from coordinatord.pipeline.run.ingest import Job
-    from coordinatord.pipeline.run.update import run
-    from coordinatord.pipeline.source.frames import Source
+    from coordinatord.monitoring.pipeline.run.ingest import Job
+    from coordinatord.monitoring.pipeline.run.update import run
+    from coordinatord.monitoring.pipeline.source.frames import Source
 
     source = str(directory / SOURCE)
     return run(spark, Job(Source(source), directory / OUT, source), now_ms=NOW_MS)
@@ -69,7 +69,7 @@ def table_contents(directory: Path) -> dict[str, Any]:
 
 def declared() -> dict[str, dict[str, str]]:
     """The columns that each table should have, with their types in Spark's words."""
-    from coordinatord.pipeline.tables import TABLES
+    from coordinatord.monitoring.pipeline.tables import TABLES
 
     return {name: {column.name: column.type for column in table.columns} for name, table in TABLES.items()}
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from coordinatord.broker.log.errors import DataDirectoryError
 from coordinatord.cli import cli
 from coordinatord.cli.groups import story
-from coordinatord.log.errors import DataDirectoryError
-from coordinatord.pipeline.run.state import STATE_VERSION, find_state, read_state
-from coordinatord.pipeline.source.segments import SourceError
+from coordinatord.monitoring.offsets_log.source.segments import SourceError
+from coordinatord.monitoring.pipeline.run.state import STATE_VERSION, find_state, read_state
 from kafka_wire.records.batch import build_batch
 from kafka_wire.records.rebalance_ledger import LEDGER_TOPIC
 from tests.compat import golden

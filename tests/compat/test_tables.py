@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinatord.pipeline.report.read import OF_ALL, read
-from coordinatord.pipeline.run.state import STATE_VERSION
-from coordinatord.pipeline.source.segments import SourceError
+from coordinatord.monitoring.offsets_log.source.segments import SourceError
+from coordinatord.monitoring.pipeline.report.read import OF_ALL, read
+from coordinatord.monitoring.pipeline.run.state import STATE_VERSION
 from tests.compat import golden
 from tests.compat.tables import NOW_MS, OUT, plain_rows, table_contents
 

@@ -13,9 +13,9 @@ import click
 import pytest
 import yaml
 
+from coordinatord.base.config.load import from_environment, load
 from coordinatord.cli import cli
-from coordinatord.config.load import from_environment, load
-from coordinatord.postgresql.front import endpoints as front_endpoints
+from coordinatord.server.postgresql.front import endpoints as front_endpoints
 from tests.compose.images import NEEDED, PROJECT
 
 DEPLOY = PROJECT / "deploy"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coordinatord.cluster.placement import partition_for
-from coordinatord.log import DataDirectory, LogConfig, LogWriter
-from coordinatord.topics.names import OFFSETS_TOPIC
+from coordinatord.broker.log import DataDirectory, LogConfig, LogWriter
+from coordinatord.broker.topics.names import OFFSETS_TOPIC
+from coordinatord.transport.cluster.placement import partition_for
 from kafka_wire.records.batch import build_batch
 from kafka_wire.records.keys import encode_key, encode_value
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
-from tests.log.world import HandLoop, HandWorker
+from tests.broker.log.world import HandLoop, HandWorker
 
 PARTITIONS = 3
 LARGE, SMALL = 0, 2

@@ -357,5 +357,5 @@ def test_what_was_acknowledged_survives_sigkill(tmp_path: Path, seed: int, kills
             with contextlib.suppress(ProcessLookupError):
                 daemon.kill()
     assert not daemon.events(level="error"), daemon.events(level="error")
-    assert not daemon.events(level="warning", logger="coordinatord.log.cleaner")
+    assert not daemon.events(level="warning", logger="coordinatord.broker.log.cleaner")
     print(summary)

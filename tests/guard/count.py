@@ -23,11 +23,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from coordinatord.config import Settings
-from coordinatord.config.address import parse_listeners
-from coordinatord.daemon.daemon import Daemon
-from coordinatord.observe.health import HealthState
-from coordinatord.observe.logger import silent
+from coordinatord.base.config import Settings
+from coordinatord.base.config.address import parse_listeners
+from coordinatord.base.observe.health import HealthState
+from coordinatord.base.observe.logger import silent
+from coordinatord.server.daemon.daemon import Daemon
 from tests.guard.script import WARM_UP, Entry, Stage
 
 ROOT = str(Path(__file__).parents[2])

@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from coordinatord.daemon.daemon import Daemon
-from coordinatord.group.states import STABLE
-from coordinatord.net.connection import Connection
+from coordinatord.coordination.group.states import STABLE
+from coordinatord.server.daemon.daemon import Daemon
+from coordinatord.transport.net.connection import Connection
 from kafka_wire import registry
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest

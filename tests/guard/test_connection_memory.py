@@ -9,7 +9,7 @@ import tracemalloc
 
 import pytest
 
-from coordinatord.net.connection import Connection
+from coordinatord.transport.net.connection import Connection
 from tests.handlers.world import World
 
 pytestmark = pytest.mark.interpreted

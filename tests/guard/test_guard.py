@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from coordinatord.coordinator.apis.membership import Membership
-from coordinatord.group.state import Member
-from coordinatord.shortcuts.heartbeats import Heartbeats
+from coordinatord.coordination.group.state import Member
+from coordinatord.coordination.service.apis.membership import Membership
+from coordinatord.server.fastpath.heartbeats import Heartbeats
 from tests.guard import figures
 from tests.guard.count import ROOT, count
 from tests.guard.script import SCRIPTS
@@ -39,7 +39,7 @@ def test_layers_more_around_a_handler_are_noticed(monkeypatch: pytest.MonkeyPatc
         "def three(*arguments):\n    return two(*arguments)\n"
         "def heartbeat(*arguments):\n    return three(*arguments)\n"
     )
-    exec(compile(layers, f"{ROOT}/coordinatord/coordinator/apis/layer.py", "exec"), names)
+    exec(compile(layers, f"{ROOT}/coordinatord/coordination/service/apis/layer.py", "exec"), names)
     monkeypatch.setattr(Membership, "heartbeat", names["heartbeat"])
     counted, _ = count(SCRIPTS["heartbeat_decoded"])
     (wrong,) = figures.grown("heartbeat_decoded", figures.load()["heartbeat_decoded"], counted)

@@ -14,7 +14,7 @@ import tracemalloc
 
 import pytest
 
-from coordinatord.observe.logger import silent
+from coordinatord.base.observe.logger import silent
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment

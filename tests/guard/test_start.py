@@ -19,8 +19,8 @@ import asyncio, json, struct, sys, tempfile
 before = set(sys.modules)
 from coordinatord.cli.options import load_or_exit
 from coordinatord.cli import serve
-from coordinatord.observe import logs
-from coordinatord.daemon import later, process
+from coordinatord.base.observe import logs
+from coordinatord.server.daemon import later, process
 
 later.MODULES = ()  # a busy machine may be slow to ask
 
@@ -43,40 +43,41 @@ with tempfile.TemporaryDirectory() as directory:
     assert process.run(settings, ask) == 0
 """
 
-OURS = 246
-"""Modules of coordinatord and kafka_wire that a start may import. Those that come later are in daemon/later.py."""
+OURS = 250
+"""Modules of coordinatord and kafka_wire that a start may import. Those that come later are in server/daemon/later.py.
+"""
 
 ALL = 316
 """Modules of all packages, those of the interpreter's own start apart: 284 on CPython 3.11."""
 
 BY_NEED = {
     "argparse": "the package crc32c",
-    "coordinatord.cluster.peers": "several workers",
-    "coordinatord.daemon.secured": "listeners with TLS or SASL",
-    "coordinatord.metadata.scram": "SCRAM credentials",
-    "coordinatord.net.sasl_gate": "SASL",
+    "coordinatord.transport.cluster.peers": "several workers",
+    "coordinatord.server.daemon.secured": "listeners with TLS or SASL",
+    "coordinatord.broker.metadata.scram": "SCRAM credentials",
+    "coordinatord.transport.net.sasl_gate": "SASL",
     "cramjam": "compressed batches",
     "cryptography": "certificates of tests and of clients",
     "jwt": "OAUTHBEARER",
-    "coordinatord.control": "tests",
-    "coordinatord.group.consumer.step": "the consumer protocol",
-    "coordinatord.group.consumer.assignors.range": "an assignment",
-    "coordinatord.group.consumer.assignors.uniform": "an assignment",
-    "coordinatord.log.cleaning": "the log cleaner",
-    "coordinatord.topics.admin": "a request",
-    "coordinatord.topics.describe": "a request",
-    "coordinatord.topics.fetch": "a request",
-    "coordinatord.topics.produce": "a request",
+    "coordinatord.server.control": "tests",
+    "coordinatord.coordination.group.consumer.step": "the consumer protocol",
+    "coordinatord.coordination.group.consumer.assignors.range": "an assignment",
+    "coordinatord.coordination.group.consumer.assignors.uniform": "an assignment",
+    "coordinatord.broker.log.cleaning": "the log cleaner",
+    "coordinatord.broker.topics.admin": "a request",
+    "coordinatord.broker.topics.describe": "a request",
+    "coordinatord.broker.topics.fetch": "a request",
+    "coordinatord.broker.topics.produce": "a request",
     "encodings.idna": "hosts that are not ASCII",
-    "coordinatord.daemon.guest": "tests",
-    "coordinatord.coordinator.apis.admin": "a request",
-    "coordinatord.coordinator.apis.txn_offset_commit": "a request",
-    "coordinatord.daemon.worker": "several workers",
-    "coordinatord.runtime.refusal_table": "an error",
-    "coordinatord.topics.config_apis": "a request",
-    "coordinatord.topics.replicas": "a request",
-    "coordinatord.transactions.apis.transactions": "a request",
-    "coordinatord.transactions.elsewhere": "several workers",
+    "coordinatord.server.daemon.guest": "tests",
+    "coordinatord.coordination.service.apis.admin": "a request",
+    "coordinatord.coordination.service.apis.txn_offset_commit": "a request",
+    "coordinatord.server.daemon.worker": "several workers",
+    "coordinatord.coordination.runtime.refusal_table": "an error",
+    "coordinatord.broker.topics.config_apis": "a request",
+    "coordinatord.broker.topics.replicas": "a request",
+    "coordinatord.coordination.transactions.apis.transactions": "a request",
+    "coordinatord.coordination.transactions.elsewhere": "several workers",
     "email": "the package crc32c",
     "importlib.metadata": "the package crc32c",
     "kafka_wire.api.write_txn_markers": "a request",
@@ -95,7 +96,7 @@ def imported() -> set[str]:
 
 def test_a_start_imports_no_more_modules_than_it_did(imported: set[str]) -> None:
     ours = {name for name in imported if name.partition(".")[0] in ("coordinatord", "kafka_wire")}
-    assert "coordinatord.daemon.daemon" in ours
+    assert "coordinatord.server.daemon.daemon" in ours
     assert len(ours) <= OURS, f"{len(ours)} modules: {sorted(ours)}"
     assert len(imported) <= ALL, f"{len(imported)} modules: {sorted(imported - ours)}"
 
@@ -107,7 +108,7 @@ def test_what_is_needed_later_is_imported_later(imported: set[str]) -> None:
 
 LATER = """
 import json, sys
-from coordinatord.daemon import daemon, later
+from coordinatord.server.daemon import daemon, later
 slices = []
 for module in later.MODULES:
     before = set(sys.modules)

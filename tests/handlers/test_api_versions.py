@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coordinatord.net.api_versions import ApiVersions
+from coordinatord.transport.net.api_versions import ApiVersions
 from kafka_wire import registry
 from kafka_wire.api.api_versions import ApiVersionsRequest
 from kafka_wire.api_key import ApiKey

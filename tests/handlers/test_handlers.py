@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from coordinatord.cluster.placement import partition_for
-from coordinatord.runtime.partitions import FAILED, LOADING, UNLOADED
+from coordinatord.coordination.runtime.partitions import FAILED, LOADING, UNLOADED
+from coordinatord.transport.cluster.placement import partition_for
 from kafka_wire import registry
 from kafka_wire.api.delete_groups import DeleteGroupsRequest
 from kafka_wire.api.describe_groups import DescribeGroupsRequest

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from coordinatord.conform.raw_client import RawClient
-from coordinatord.group.consumer.assignors import slices
-from coordinatord.group.consumer.sessions import ASSIGNMENT
-from coordinatord.group.events import TimedOut
+from coordinatord.coordination.group.consumer.assignors import slices
+from coordinatord.coordination.group.consumer.sessions import ASSIGNMENT
+from coordinatord.coordination.group.events import TimedOut
+from coordinatord.testing.conform.raw_client import RawClient
 from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from coordinatord.conform.raw_client import RawClient
-from coordinatord.coordinator.apis import offsets
-from coordinatord.coordinator.groups import GroupActor
-from coordinatord.group.events import TxnCommit
-from coordinatord.net.slices import run_through
-from coordinatord.net.split import FEW
+from coordinatord.coordination.group.events import TxnCommit
+from coordinatord.coordination.service.apis import offsets
+from coordinatord.coordination.service.groups import GroupActor
+from coordinatord.testing.conform.raw_client import RawClient
+from coordinatord.transport.net.slices import run_through
+from coordinatord.transport.net.split import FEW
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest

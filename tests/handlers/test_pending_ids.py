@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coordinatord.observe.logger import captured
+from coordinatord.base.observe.logger import captured
 from kafka_wire.api.delete_groups import DeleteGroupsRequest
 from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_wire.errors import ErrorCode

@@ -1,5 +1,5 @@
 """A coordinator with its handlers and nothing under it: topics are a table, the log is a list, time stands still.
-Whether a producer may write is tests/transactions' business.
+Whether a producer may write is tests/coordination/transactions' business.
 """
 
 from __future__ import annotations
@@ -9,25 +9,25 @@ from collections.abc import Sequence
 from hashlib import md5
 from typing import Any
 
-from coordinatord.admission.guard import guarded
-from coordinatord.admission.repeating import repeating
-from coordinatord.cluster.nodes import Nodes
-from coordinatord.coordinator.apis.admin import GroupAdmin
-from coordinatord.coordinator.apis.find_coordinator import FindCoordinator
-from coordinatord.coordinator.apis.membership import Membership
-from coordinatord.coordinator.apis.offsets import Offsets
-from coordinatord.coordinator.groups import Coordinator
-from coordinatord.group.result import TimerKey
-from coordinatord.group.state import GroupSettings
-from coordinatord.net.connection import Connection
-from coordinatord.net.request import RequestContext
-from coordinatord.net.routes import Shortcut, ShortcutMaker
-from coordinatord.observe.metrics import Metrics
-from coordinatord.runtime.partitions import Partitions
-from coordinatord.runtime.runtime import Runtime
-from coordinatord.security.authorizer import Acl, Authorizer, record_of
-from coordinatord.security.principal import Principal
-from coordinatord.shortcuts import shortcuts
+from coordinatord.base.observe.metrics import Metrics
+from coordinatord.coordination.group.result import TimerKey
+from coordinatord.coordination.group.state import GroupSettings
+from coordinatord.coordination.runtime.partitions import Partitions
+from coordinatord.coordination.runtime.runtime import Runtime
+from coordinatord.coordination.service.apis.admin import GroupAdmin
+from coordinatord.coordination.service.apis.find_coordinator import FindCoordinator
+from coordinatord.coordination.service.apis.membership import Membership
+from coordinatord.coordination.service.apis.offsets import Offsets
+from coordinatord.coordination.service.groups import Coordinator
+from coordinatord.server.access.guard import guarded
+from coordinatord.server.access.repeating import repeating
+from coordinatord.server.fastpath import shortcuts
+from coordinatord.transport.cluster.nodes import Nodes
+from coordinatord.transport.net.connection import Connection
+from coordinatord.transport.net.request import RequestContext
+from coordinatord.transport.net.routes import Shortcut, ShortcutMaker
+from coordinatord.transport.security.authorizer import Acl, Authorizer, record_of
+from coordinatord.transport.security.principal import Principal
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 from kafka_wire.framing import Frames

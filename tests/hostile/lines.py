@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from coordinatord.coordinator import ledger_writer
-from coordinatord.net import slices, split
+from coordinatord.coordination.service import ledger_writer
+from coordinatord.transport.net import slices, split
 from tests.hostile.turns import Measured
 
 LINE_S = 60e-9

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from coordinatord.config.admission import STANDARD_AUTHORIZER
-from coordinatord.net import limits, slices
-from coordinatord.net.split import SPLITS
+from coordinatord.base.config.admission import STANDARD_AUTHORIZER
+from coordinatord.transport.net import limits, slices
+from coordinatord.transport.net.split import SPLITS
 from kafka_wire import registry
 from kafka_wire.api_key import ApiKey
 from tests.hostile.largest import Known, largest, longest

@@ -7,8 +7,8 @@ bomb takes hundreds of megabytes. What the daemon has at most meanwhile is `PEAK
 so that no peer's bytes are without a limit.
 
 Other hostile acts have tests where what withstands them is tested: descriptors (tests/test_descriptors.py), slow peers
-of the admin port (tests/observe/test_admin.py), full disks, kills and removed files (tests/crash,
-tests/test_removed_directory.py), bytes that are no request (tests/test_bad_input.py), damaged logs (tests/log).
+of the admin port (tests/base/observe/test_admin.py), full disks, kills and removed files (tests/crash,
+tests/test_removed_directory.py), bytes that are no request (tests/test_bad_input.py), damaged logs (tests/broker/log).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinatord.net import split
+from coordinatord.transport.net import split
 from kafka_wire import registry
 from kafka_wire.api_key import ApiKey
 from tests.hostile.largest import Known, largest

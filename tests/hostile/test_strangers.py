@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from coordinatord.config.address import parse_listeners
-from coordinatord.security.sasl import MAX_TOKEN_BYTES
+from coordinatord.base.config.address import parse_listeners
+from coordinatord.transport.security.sasl import MAX_TOKEN_BYTES
 from kafka_wire.api.sasl_authenticate import SaslAuthenticateRequest
 from kafka_wire.api.sasl_handshake import SaslHandshakeRequest
 from kafka_wire.lengths import write_uvarint

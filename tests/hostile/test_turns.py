@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from coordinatord.config.admission import STANDARD_AUTHORIZER
-from coordinatord.net import limits, split
+from coordinatord.base.config.admission import STANDARD_AUTHORIZER
+from coordinatord.transport.net import limits, split
 from kafka_wire import registry
 from kafka_wire.api.create_acls import AclCreation, CreateAclsRequest
 from kafka_wire.api.delete_acls import DeleteAclsFilter, DeleteAclsRequest

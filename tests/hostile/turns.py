@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from coordinatord.config import Settings
-from coordinatord.config.address import parse_listeners
-from coordinatord.daemon.daemon import Daemon
-from coordinatord.observe.health import HealthState
-from coordinatord.observe.logger import silent
+from coordinatord.base.config import Settings
+from coordinatord.base.config.address import parse_listeners
+from coordinatord.base.observe.health import HealthState
+from coordinatord.base.observe.logger import silent
+from coordinatord.server.daemon.daemon import Daemon
 from kafka_wire import registry
 from kafka_wire.schema import schema_of
 from tests.shell import request_frame, response_of

@@ -155,7 +155,7 @@ def test_another_change_in_a_folder_of_declarations_leaves_them_fresh(copy: Path
 
 LOADED = """
 import sys
-import coordinatord.cli.serve, coordinatord.daemon.process
+import coordinatord.cli.serve, coordinatord.server.daemon.process
 from kafka_wire import registry
 for api_key in registry.API_NAMES:
     for version in registry.versions_of(api_key):

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.member.assignor_cases import RECORDED, RECORDED_SEEDS, questions
+from tests.testing.member.assignor_cases import RECORDED, RECORDED_SEEDS, questions
 
 SOURCE = Path(__file__).parent / "java" / "AssignorCheck.java"
 TIMEOUT_S = 300

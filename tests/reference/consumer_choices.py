@@ -15,10 +15,10 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
-from coordinatord.group.consumer import downgrade, epochs
-from coordinatord.group.consumer.assignors.spec import Assignor, GroupSpec, Slices
-from coordinatord.group.state import Group
-from coordinatord.topics.catalogue import Catalogue
+from coordinatord.broker.topics.catalogue import Catalogue
+from coordinatord.coordination.group.consumer import downgrade, epochs
+from coordinatord.coordination.group.consumer.assignors.spec import Assignor, GroupSpec, Slices
+from coordinatord.coordination.group.state import Group
 from tests.reference.consumer_player import Choices, ConsumerPlayer
 from tests.reference.leader_choice import LeaderChoice
 

@@ -12,9 +12,9 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from coordinatord.conform.canonical import filled, parts, put_in_order, rendered
-from coordinatord.conform.raw_client import Answer
-from coordinatord.conform.settling import settle
+from coordinatord.testing.conform.canonical import filled, parts, put_in_order, rendered
+from coordinatord.testing.conform.raw_client import Answer
+from coordinatord.testing.conform.settling import settle
 from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_wire.api.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest

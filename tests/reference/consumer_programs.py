@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from coordinatord.conform.raw_client import RawClient
+from coordinatord.testing.conform.raw_client import RawClient
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic

@@ -15,11 +15,11 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 from unittest import mock
 
-PACKAGE = "coordinatord.group.consumer"
+PACKAGE = "coordinatord.coordination.group.consumer"
 
 
 class Mutant(NamedTuple):
-    """`function` of a module of coordinatord.group.consumer, or Class.method; `source` is in it once."""
+    """`function` of a module of coordinatord.coordination.group.consumer, or Class.method; `source` is in it once."""
 
     function: str
     source: str

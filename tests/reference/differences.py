@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from coordinatord.conform.story import Story, all_stories
+from coordinatord.testing.conform.story import Story, all_stories
 
 LIST = Path(__file__).parent / "DIFFERENCES.md"
 
@@ -36,7 +36,7 @@ ALLOWED = (
     Known(
         "the order of members in JoinGroup and DescribeGroups, and of groups in ListGroups and DeleteGroups",
         "Kafka's is that of a java.util.HashMap, ours is the order of arrival",
-        "coordinatord/conform/canonical.py",
+        "coordinatord/testing/conform/canonical.py",
     ),
     Known(
         "which of several sessions expires first when they expire at the same instant",
@@ -78,7 +78,7 @@ ALLOWED = (
         "Kafka limits neither the ids that it hands out to members that never come back, nor the length of a group "
         "id beyond what its log takes, nor a member's metadata; we refuse requests beyond our limits: "
         "GROUP_MAX_SIZE_REACHED, INVALID_GROUP_ID and POLICY_VIOLATION",
-        "coordinatord/group/classic/joining.py",
+        "coordinatord/coordination/group/classic/joining.py",
     ),
     Known(
         "before the first FindCoordinator",
@@ -90,74 +90,74 @@ ALLOWED = (
         "Metadata of a topic that is not there yet",
         "with auto.create.topics.enable Kafka answers UNKNOWN_TOPIC_OR_PARTITION once, and makes the topic meanwhile; "
         "we answer when it is there",
-        "coordinatord/topics/describe.py",
+        "coordinatord/broker/topics/describe.py",
     ),
     Known(
         "DeleteTopics of an internal topic",
         "Kafka deletes `__consumer_offsets` and makes it again; we answer INVALID_REQUEST",
-        "coordinatord/topics/admin.py",
+        "coordinatord/broker/topics/admin.py",
     ),
     Known(
         "IncrementalAlterConfigs of a broker",
         "Kafka changes the settings that can change while it runs; we answer INVALID_REQUEST: settings are those of "
         "the start",
-        "coordinatord/topics/config_apis.py",
+        "coordinatord/broker/topics/config_apis.py",
     ),
     Known(
         "when EndTxn is answered",
         "Kafka answers when the decision is durable; until the markers are written it answers further requests "
         "CONCURRENT_TRANSACTIONS, which clients retry after 20 ms or more. We answer one flush later, when the "
         "markers are durable, so that committed records can be read and the next transaction can begin",
-        "coordinatord/transactions/steps.py",
+        "coordinatord/coordination/transactions/steps.py",
     ),
     Known(
         "SyncGroup while the group's partition is loading",
         "Kafka 4 answers COORDINATOR_LOAD_IN_PROGRESS, which its consumer does not expect there: poll() raises. We "
         "answer REBALANCE_IN_PROGRESS, as Kafka's former coordinator did, and the member rejoins",
-        "coordinatord/coordinator/apis/membership.py",
+        "coordinatord/coordination/service/apis/membership.py",
     ),
     Known(
         "a request behind a parked one that is never answered (its member was removed, or sent it again on another "
         "connection)",
         "Kafka does not process it and leaves the connection silent until the client's timeout; we close the "
         "connection",
-        "coordinatord/net/connection.py",
+        "coordinatord/transport/net/connection.py",
     ),
     Known(
         "DescribeGroups of a group with pending members only",
         "Kafka describes what is durable and writes nothing for them: GROUP_ID_NOT_FOUND until any group's next "
         "record in the same partition of its log, Empty afterwards. We answer Empty at once",
-        "coordinatord/coordinator/apis/admin.py",
+        "coordinatord/coordination/service/apis/admin.py",
     ),
     Known(
         "TxnOffsetCommit while the group's partition is loading",
         "Kafka first checks whether the group takes part in the transaction, then whether its partition is loaded. "
         "We answer COORDINATOR_LOAD_IN_PROGRESS first: the log that says which groups take part is still being "
         "read",
-        "coordinatord/coordinator/apis/txn_offset_commit.py",
+        "coordinatord/coordination/service/apis/txn_offset_commit.py",
     ),
     Known(
         "while a transaction completes",
         "for a Produce of v12 or later Kafka retries for 100 ms before it answers CONCURRENT_TRANSACTIONS; we "
         "answer it at once",
-        "coordinatord/topics/produce.py",
+        "coordinatord/broker/topics/produce.py",
     ),
     Known(
         "when a transaction times out",
         "Kafka checks every transaction.abort.timed.out.transaction.cleanup.interval.ms, ten seconds; we set a timer",
-        "coordinatord/transactions/coordinator.py",
+        "coordinatord/coordination/transactions/coordinator.py",
     ),
     Known(
         "a partition that refuses a marker of our own coordinator",
         "if the producer id has a newer epoch there, Kafka leaves the transaction in PrepareCommit or "
         "PrepareAbort; we complete it",
-        "coordinatord/transactions/markers.py",
+        "coordinatord/coordination/transactions/markers.py",
     ),
     Known(
         "regular expressions that are large",
         "those of subscriptions and of ListTransactions may have 8,192 characters and, compiled, 10,000 instructions. "
         "Kafka has no limit, and `((a{1000}){1000}){1000}` exhausts its memory",
-        "coordinatord/group/consumer/expressions.py",
+        "coordinatord/coordination/group/consumer/expressions.py",
     ),
     Known(
         "invalid records of a produced batch",
@@ -169,13 +169,13 @@ ALLOWED = (
         "Kafka begins a new segment only at an append, so it does not compact the records of the active segment "
         "until then, however old they are. We also go by the segment's age: segment.ms, or max.compaction.lag.ms "
         "if that is less",
-        "coordinatord/log/dirt.py",
+        "coordinatord/broker/log/dirt.py",
     ),
     Known(
         "batches without records in a compacted log",
         "both keep the last such batch of an active producer; we also keep the last one of each rewritten segment, "
         "which is needed to finish an interrupted swap",
-        "coordinatord/log/cleaning.py",
+        "coordinatord/broker/log/cleaning.py",
     ),
     Known(
         "when a leader epoch begins",
@@ -183,7 +183,7 @@ ALLOWED = (
         "lost: at a start without a clean stop, in `log repair`, in a take-over on PostgreSQL, in an import. It is one "
         "number for all partitions of a data directory, so epochs may be left out, and the checkpoint is written with "
         "the first record of the epoch. After a clean stop the epoch continues",
-        "coordinatord/log/data_dir.py",
+        "coordinatord/broker/log/data_dir.py",
     ),
 )
 """What no story tells."""
@@ -191,7 +191,7 @@ ALLOWED = (
 HEAD = """\
 # Known differences from Apache Kafka 4.3
 
-Made by `python -m tests.reference.differences`. The stories are in `coordinatord/conform/stories/`; each shows
+Made by `python -m tests.reference.differences`. The stories are in `coordinatord/testing/conform/stories/`; each shows
 what Kafka answers and what we answer. All other answers in a story are the same in both.
 """
 

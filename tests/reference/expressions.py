@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.group.consumer.expression_cases import RECORDED, RECORDED_SEEDS, TOPICS, patterns
+from tests.coordination.group.consumer.expression_cases import RECORDED, RECORDED_SEEDS, TOPICS, patterns
 
 SOURCE = Path(__file__).parent / "java" / "ExpressionCheck.java"
 TIMEOUT_S = 300

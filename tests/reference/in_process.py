@@ -14,10 +14,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from coordinatord.config.load import Entry, load
-from coordinatord.conform.raw_client import RawClient
-from coordinatord.daemon.daemon import Daemon
-from coordinatord.net.connection import Connection
+from coordinatord.base.config.load import Entry, load
+from coordinatord.server.daemon.daemon import Daemon
+from coordinatord.testing.conform.raw_client import RawClient
+from coordinatord.transport.net.connection import Connection
 
 T = TypeVar("T")
 

@@ -13,8 +13,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
-from coordinatord.group.classic import members, rebalance
-from coordinatord.group.state import Group, Member
+from coordinatord.coordination.group.classic import members, rebalance
+from coordinatord.coordination.group.state import Group, Member
 
 
 class LeaderChoice:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from coordinatord.conform import values
+from coordinatord.testing.conform import values
 from kafka_wire.codecs import encode_message
 from kafka_wire.errors import DecodeError, LengthError, TextError
 from kafka_wire.headers import RequestHeader, read_request_header, write_request_header

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.group.consumer.hash_cases import RECORDED, RECORDED_SEEDS, question
+from tests.coordination.group.consumer.hash_cases import RECORDED, RECORDED_SEEDS, question
 
 SOURCE = Path(__file__).parent / "java" / "MetadataHashCheck.java"
 TIMEOUT_S = 300

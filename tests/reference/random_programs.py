@@ -31,11 +31,11 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from coordinatord.conform.raw_client import RawClient
-from coordinatord.group.classic import step as classic
-from coordinatord.group.events import TimedOut
-from coordinatord.group.result import JOIN, SESSION, Result
-from coordinatord.group.state import Group
+from coordinatord.coordination.group.classic import step as classic
+from coordinatord.coordination.group.events import TimedOut
+from coordinatord.coordination.group.result import JOIN, SESSION, Result
+from coordinatord.coordination.group.state import Group
+from coordinatord.testing.conform.raw_client import RawClient
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.metadata import MetadataRequest
 from kafka_wire.errors import ErrorCode

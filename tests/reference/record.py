@@ -19,11 +19,11 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from coordinatord.conform import suite
-from coordinatord.conform.player import Player, PlayError
-from coordinatord.conform.raw_client import RawClient
-from coordinatord.conform.selection import to_start_with
-from coordinatord.conform.story import Story, all_stories
+from coordinatord.testing.conform import suite
+from coordinatord.testing.conform.player import Player, PlayError
+from coordinatord.testing.conform.raw_client import RawClient
+from coordinatord.testing.conform.selection import to_start_with
+from coordinatord.testing.conform.story import Story, all_stories
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.init_producer_id import InitProducerIdRequest

@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.group.consumer.assignor_cases import RECORDED, RECORDED_SEEDS, Question, questions
+from tests.coordination.group.consumer.assignor_cases import RECORDED, RECORDED_SEEDS, Question, questions
 
 SOURCE = Path(__file__).parent / "java" / "ServerAssignorCheck.java"
 TIMEOUT_S = 300

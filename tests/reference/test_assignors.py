@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.member.assignor_cases import RECORDED_SEEDS, ours, questions
-from tests.member.test_assignors import recorded
 from tests.reference.assignors import ask
+from tests.testing.member.assignor_cases import RECORDED_SEEDS, ours, questions
+from tests.testing.member.test_assignors import recorded
 
 pytestmark = pytest.mark.reference
 

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from coordinatord.log import DataDirectory, LogConfig, PartitionLog, checkpoint
-from coordinatord.log.cleaner import Cleaner, CleanerSettings, Here
-from coordinatord.log.disk import OsDisk
-from coordinatord.log.writer import LogWriter
+from coordinatord.broker.log import DataDirectory, LogConfig, PartitionLog, checkpoint
+from coordinatord.broker.log.cleaner import Cleaner, CleanerSettings, Here
+from coordinatord.broker.log.disk import OsDisk
+from coordinatord.broker.log.writer import LogWriter
 from kafka_wire.records.batch import BatchHeader, Record, iterate_batches, records
+from tests.broker.log.world import HandLoop, HandWorker
 from tests.clients.librdkafka import admin_client
-from tests.log.world import HandLoop, HandWorker
 from tests.reference.broker import JVM, KafkaBroker, run_tool, running_broker, wait_until_serving
 from tests.reference.test_dump_log_segments import COMPLAINT
 

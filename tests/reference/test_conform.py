@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinatord.conform.selection import KAFKA_DEFAULTS, settings_of
-from coordinatord.conform.story import all_stories
+from coordinatord.testing.conform.selection import KAFKA_DEFAULTS, settings_of
+from coordinatord.testing.conform.story import all_stories
 from tests.reference.broker import running_broker
 
 pytestmark = pytest.mark.reference

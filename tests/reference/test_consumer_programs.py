@@ -15,7 +15,7 @@ from unittest import mock
 
 import pytest
 
-from coordinatord.group.consumer import heartbeat, leaving
+from coordinatord.coordination.group.consumer import heartbeat, leaving
 from tests.reference.consumer_programs import (
     QUICK_RECORDINGS,
     QUICK_SEEDS,

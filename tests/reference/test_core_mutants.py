@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinatord.conform.story import FOLDER, StoryError, parse
+from coordinatord.testing.conform.story import FOLDER, StoryError, parse
 from tests.reference.core_mutants import MUTANTS, mistaken
 from tests.reference.in_process import run
 from tests.reference.record import play_in_process

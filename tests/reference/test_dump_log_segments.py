@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinatord.log import DataDirectory, LogConfig, PartitionLog, replay
+from coordinatord.broker.log import DataDirectory, LogConfig, PartitionLog, replay
 from kafka_wire.records import keys
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, KeyValues, build_batch, build_control_batch
 from kafka_wire.records.compression import Compression
@@ -24,8 +24,8 @@ from kafka_wire.records.offsets import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from tests.log.lookups import greatest
-from tests.log.world import HandLoop, HandWorker
+from tests.broker.log.lookups import greatest
+from tests.broker.log.world import HandLoop, HandWorker
 from tests.reference.capture_batches import expected_records, java
 
 pytestmark = pytest.mark.reference
@@ -58,7 +58,7 @@ class Writing:
     """A data directory in files, written epoch by epoch."""
 
     def __init__(self, path: Path) -> None:
-        from coordinatord.log import LogWriter
+        from coordinatord.broker.log import LogWriter
 
         self.path = path
         self.loop, self.worker = HandLoop(), HandWorker()

@@ -24,7 +24,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.structs import OffsetAndMetadata
 
-from coordinatord.conform.raw_client import RawClient
+from coordinatord.testing.conform.raw_client import RawClient
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_wire.records.batch import iterate_batches
 from kafka_wire.records.compression import Compression

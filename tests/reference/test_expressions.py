@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.group.consumer.expression_cases import RECORDED_SEEDS, ours, patterns, recorded
+from tests.coordination.group.consumer.expression_cases import RECORDED_SEEDS, ours, patterns, recorded
 from tests.reference.expressions import ask
 
 pytestmark = pytest.mark.reference
@@ -31,7 +31,7 @@ def test_what_is_recorded_is_what_re2j_says(kafka_libs: Path) -> None:
 
 
 def test_re2j_still_mistakes_alternatives_for_each_other(kafka_libs: Path) -> None:
-    """The one difference that is listed: coordinatord/group/consumer/expressions.py."""
+    """The one difference that is listed: coordinatord/coordination/group/consumer/expressions.py."""
     [answered] = ask(kafka_libs, ["A.|(?i:A)"])
     assert answered.index("1") > 0
     assert ours("A.|(?i:A)").startswith("1")

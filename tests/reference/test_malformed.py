@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from coordinatord.conform.raw_client import Link, RawClient, TcpLink
+from coordinatord.testing.conform.raw_client import Link, RawClient, TcpLink
 from kafka_wire.api.api_versions import ApiVersionsRequest
 from tests.daemon import running
 from tests.reference.broker import LAST_VERSIONS, KafkaBroker, running_broker

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.member.client_stories import STORIES
 from tests.reference.broker import KafkaBroker, running_broker
+from tests.testing.member.client_stories import STORIES
 
 pytestmark = pytest.mark.reference
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.group.consumer.hash_cases import RECORDED_SEEDS, ours, question, recorded
+from tests.coordination.group.consumer.hash_cases import RECORDED_SEEDS, ours, question, recorded
 from tests.reference.metadata_hash import ask
 
 pytestmark = pytest.mark.reference

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.admission import mutations, subscriptions
-from tests.admission.cases import NOBODY, PRINCIPALS, SUPER, ask_all, prepare
-from tests.admission.kafka import logged_in, secured_kafka
-from tests.admission.record import recorded
+from tests.server.access import mutations, subscriptions
+from tests.server.access.cases import NOBODY, PRINCIPALS, SUPER, ask_all, prepare
+from tests.server.access.kafka import logged_in, secured_kafka
+from tests.server.access.record import recorded
 
 pytestmark = pytest.mark.reference
 

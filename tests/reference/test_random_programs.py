@@ -16,9 +16,9 @@ from unittest import mock
 
 import pytest
 
-from coordinatord.group.classic import joining, leaving, rebalance
-from coordinatord.group.classic import step as classic
-from coordinatord.group.state import Group, heartbeat_error
+from coordinatord.coordination.group.classic import joining, leaving, rebalance
+from coordinatord.coordination.group.classic import step as classic
+from coordinatord.coordination.group.state import Group, heartbeat_error
 from kafka_wire.errors import ErrorCode
 from tests.reference import differences as known
 from tests.reference.random_player import Played

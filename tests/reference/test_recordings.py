@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinatord.conform.story import Story, all_stories
+from coordinatord.testing.conform.story import Story, all_stories
 from tests.reference.record import but_for_a_second, play_on_kafka
 from tests.support.rows import selected
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.group.consumer.assignor_cases import EPOCHS, RECORDED_SEEDS, ours, questions, recorded
+from tests.coordination.group.consumer.assignor_cases import EPOCHS, RECORDED_SEEDS, ours, questions, recorded
 from tests.reference.server_assignors import ask
 
 pytestmark = pytest.mark.reference

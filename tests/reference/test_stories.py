@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinatord.conform.story import Story, all_stories
+from coordinatord.testing.conform.story import Story, all_stories
 from tests.reference import differences
 from tests.reference.in_process import run
 from tests.reference.record import play_in_process

@@ -19,11 +19,11 @@ from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from coordinatord.cli import cli
-from coordinatord.cluster.placement import partition_for
-from coordinatord.pipeline.source.broker import BrokerTail
-from coordinatord.pipeline.source.end_offsets import from_broker
-from coordinatord.pipeline.source.options import read_options
-from coordinatord.pipeline.source.tail import check_kept
+from coordinatord.monitoring.offsets_log.source.broker import BrokerTail
+from coordinatord.monitoring.offsets_log.source.end_offsets import from_broker
+from coordinatord.monitoring.offsets_log.source.options import read_options
+from coordinatord.monitoring.offsets_log.source.tail import check_kept
+from coordinatord.transport.cluster.placement import partition_for
 from tests.daemon import free_port
 from tests.reference.broker import KafkaBroker, prepare_broker, running_broker, wait_until_serving
 

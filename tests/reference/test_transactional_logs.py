@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from coordinatord.conform.raw_client import RawClient
+from coordinatord.testing.conform.raw_client import RawClient
 from kafka_wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kafka_wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest

@@ -43,5 +43,7 @@ def test_no_circle() -> None:
 
 def test_a_circle_would_be_seen(monkeypatch: object) -> None:
     names = modules()
-    assert "coordinatord.group.classic.members" in imports("coordinatord.group.classic.joining")
-    assert any("coordinatord.net.request" in imports(name) for name in names)
+    assert "coordinatord.coordination.group.classic.members" in imports(
+        "coordinatord.coordination.group.classic.joining"
+    )
+    assert any("coordinatord.transport.net.request" in imports(name) for name in names)

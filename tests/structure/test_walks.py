@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 
 import pytest
 
@@ -15,7 +16,10 @@ ROW = re.compile(r"^\| (\d*) ?\| `(coordinatord/[^`]+)` \| `([^`]+)` \|", re.M)
 WALKS = {
     title: ROW.findall(text) for title, text in re.findall(r"^### An? (\w+)\n(.*?)(?=^### |\Z)", PAGE, re.M | re.S)
 }
-ROOMS = re.findall(r"^\| `((?:coordinatord|protocol)/\w+)/` \|", PAGE, re.M)
+WINGS = re.findall(r"^\| `(?:coordinatord|protocol)/(\w+)/` \|", PAGE, re.M)
+PACKAGES_OF_WINGS = re.findall(r"^\| `(\w+)/(\w+)/` \|", PAGE, re.M)
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+LAYERS = [each for each in CONTRACTS if each["type"] == "layers"]
 
 
 def names_in(path: str) -> set[str]:
@@ -35,8 +39,8 @@ def handlers_of(path: str) -> set[str]:
     return {node.attr for node in ast.walk(handlers) if isinstance(node, ast.Attribute)}
 
 
-def test_there_are_three_walks() -> None:
-    assert WALKS.keys() == {"heartbeat", "JoinGroup", "OffsetCommit"}
+def test_there_are_six_walks() -> None:
+    assert WALKS.keys() == {"heartbeat", "JoinGroup", "OffsetCommit", "ConsumerGroupHeartbeat", "Produce", "Fetch"}
     assert all(rows for rows in WALKS.values())
 
 
@@ -67,13 +71,31 @@ def test_each_hop_is_called_by_one_before_it(walk: str) -> None:
         assert callers, f"nothing before {path} in the walk of a {walk} calls {called}"
 
 
-def test_each_room_is_on_the_map() -> None:
-    rooms = {
-        f"coordinatord/{path.name}"
-        for path in PACKAGES["coordinatord"].iterdir()
-        if path.is_dir() and (path / "__init__.py").exists()
-    }
-    assert set(ROOMS) == rooms | {"protocol/kafka_wire"}
+def positions(layers: list[str]) -> dict[str, int]:
+    """Each package of a layers contract -> its layer; packages side by side are on the same one."""
+    return {name.strip().rpartition(".")[2]: number for number, line in enumerate(layers) for name in line.split("|")}
+
+
+def test_wings_are_in_the_order_of_the_import_contract() -> None:
+    (contract,) = [each for each in LAYERS if "containers" not in each]
+    layer = positions(contract["layers"])
+    assert sorted(WINGS, key=lambda wing: layer[wing]) == WINGS
+    folders = {path.parent.name for path in PACKAGES["coordinatord"].glob("*/__init__.py")}
+    assert set(WINGS) == layer.keys() == folders | {"kafka_wire"}
+
+
+@pytest.mark.parametrize("wing", [each for each in WINGS if each not in ("kafka_wire", "cli")])
+def test_packages_of_a_wing_are_in_the_order_of_its_import_contract(wing: str) -> None:
+    packages = [package for of, package in PACKAGES_OF_WINGS if of == wing]
+    folders = {path.parent.name for path in (PACKAGES["coordinatord"] / wing).glob("*/__init__.py")}
+    assert set(packages) == folders
+    assert len(packages) == len(folders)
+    contracts = [each for each in LAYERS if each.get("containers") == [f"coordinatord.{wing}"]]
+    if contracts:
+        layer = positions(contracts[0]["layers"])
+        assert sorted(packages, key=lambda package: layer[package]) == packages
+    else:
+        assert wing == "testing"
 
 
 def test_each_link_leads_somewhere() -> None:

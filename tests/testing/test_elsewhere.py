@@ -12,7 +12,7 @@ from kafka.errors import KafkaError as ClientError
 
 from coordinatord.testing import Kafka, KafkaError
 from coordinatord.testing.groups import Group
-from tests.control.world import GROUP, JOIN_VERSION, TOPIC, Client
+from tests.server.control.world import GROUP, JOIN_VERSION, TOPIC, Client
 
 
 @pytest.fixture

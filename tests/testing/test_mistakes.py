@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from coordinatord.testing import Kafka, KafkaError, NotInTime
-from tests.control.world import GROUP, TOPIC, Client, coordinator
+from tests.server.control.world import GROUP, TOPIC, Client, coordinator
 
 
 @pytest.fixture

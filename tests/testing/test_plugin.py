@@ -13,9 +13,9 @@ from coordinatord.testing import Kafka
 pytest_plugins = ("pytester",)
 
 # A run of its own unloads what it has loaded: without these, some modules would be there twice afterwards.
-for name in ("control.http", "daemon.daemon", "testing.kafka", "testing.report"):
+for name in ("server.control.http", "server.daemon.daemon", "testing.kafka", "testing.report"):
     importlib.import_module(f"coordinatord.{name}")
-importlib.import_module("tests.control.world")
+importlib.import_module("tests.server.control.world")
 
 OURS = (
     "-p",
@@ -79,7 +79,7 @@ def test_a_test_needs_no_conftest(run: object) -> None:
 
 FAILING = """
     import pytest
-    from tests.control.world import Client
+    from tests.server.control.world import Client
 
     @pytest.mark.kafka(topics={"t": 1})
     def test_it(kafka):
@@ -119,7 +119,7 @@ def test_members_of_closed_clients_are_no_leftovers(run: object) -> None:
     """A client that is told UNKNOWN_MEMBER_ID joins anew, and what it was stays a member until its session ends."""
     result = run(  # type: ignore[operator]
         """
-        from tests.control.world import Client
+        from tests.server.control.world import Client
         from tests.support.waiting import wait_until
 
         def test_it(kafka):
@@ -138,8 +138,8 @@ def test_a_test_that_leaves_a_transaction_open_is_warned(run: object) -> None:
     result = run(  # type: ignore[operator]
         """
         import pytest
-        from tests.control.test_verbs import begin_transaction
-        from tests.control.world import TOPIC, Client
+        from tests.server.control.test_verbs import begin_transaction
+        from tests.server.control.world import TOPIC, Client
 
         @pytest.mark.kafka(topics={TOPIC: 1})
         def test_it(kafka):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinatord.testing import Kafka
-from tests.control.world import GROUP, TOPIC, Client
+from tests.server.control.world import GROUP, TOPIC, Client
 
 pytest_plugins = ("pytester",)
 pytestmark = pytest.mark.kafka(topics={TOPIC: 2})

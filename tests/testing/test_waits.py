@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from coordinatord.testing import Kafka, NotInTime
-from tests.control.world import GROUP, TOPIC, Client, coordinator
+from tests.server.control.world import GROUP, TOPIC, Client, coordinator
 
 
 @pytest.fixture

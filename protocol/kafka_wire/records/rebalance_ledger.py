@@ -1,7 +1,8 @@
 """The record format of the topic `__rebalances`: the coordinator's account of each rebalance.
 
-The topic is not Kafka's: coordinatord writes it (coordinatord/observe/ledger.py), and its pipeline reads it. A record's
-key is the group's name, its value a JSON object. A rebalance has two phases, named after the group's states:
+The topic is not Kafka's: coordinatord writes it (coordinatord/coordination/service/ledger.py), and its pipeline reads
+it. A record's key is the group's name, its value a JSON object. A rebalance has two phases, named after the group's
+states:
 
     PreparingRebalance: members rejoin  →  CompletingRebalance: the leader assigns  →  Stable
     began_ms .............. joined_ms ......................... ended_ms
@@ -118,7 +119,7 @@ class Why:
     NOT_SYNCED = "no sync in time"
     TOO_MANY_MEMBERS = "too many members"
     FORCED = "forced"
-    """A test has asked for it (coordinatord.control)."""
+    """A test has asked for it (coordinatord.server.control)."""
     # of epochs only
     SUBSCRIPTION_CHANGED = "subscription changed"
     REGEX_RESOLVED = "regular expression resolved"

@@ -8,11 +8,11 @@ import random
 import time
 from statistics import median
 
-from coordinatord.group.consumer.assignors import ASSIGNORS
-from coordinatord.group.consumer.assignors.spec import Assignment
+from coordinatord.coordination.group.consumer.assignors import ASSIGNORS
+from coordinatord.coordination.group.consumer.assignors.spec import Assignment
 from tests.bench.registry import KAFKA, OURS, Arena, Column, Sample, at_most, row
 from tests.bench.servers import Unavailable
-from tests.group.consumer.assignor_cases import Question, group_spec, topics_of
+from tests.coordination.group.consumer.assignor_cases import Question, group_spec, topics_of
 from tests.reference.broker import ReferenceUnavailable, kafka_libs
 from tests.reference.server_assignors import ask
 

@@ -84,9 +84,9 @@ def stretches(arena: Arena) -> Iterator[Any]:
     more_is_better=True,
 )
 def decode(arena: Arena, column: Column, seconds: float) -> Sample:
-    from coordinatord.pipeline.decode import chunk, kernels
-    from coordinatord.pipeline.decode.wanted import Wanted
-    from coordinatord.pipeline.source.segments import CHUNK_BYTES
+    from coordinatord.monitoring.offsets_log.decode import chunk, kernels
+    from coordinatord.monitoring.offsets_log.decode.wanted import Wanted
+    from coordinatord.monitoring.offsets_log.source.segments import CHUNK_BYTES
 
     compiled = column is COMPILED
     if compiled and not kernels.HAVE_NUMBA:
@@ -124,7 +124,7 @@ def decode(arena: Arena, column: Column, seconds: float) -> Sample:
 def spark(arena: Arena, column: Column, seconds: float) -> Sample:
     """Every column of every commit into Spark and thrown away there (its `noop` sink)."""
     try:
-        from coordinatord.pipeline.source.frames import Source, start_spark
+        from coordinatord.monitoring.pipeline.source.frames import Source, start_spark
     except ImportError as missing:
         raise Unavailable(f"Spark is left out: {missing} (pip install 'coordinatord[spark]')") from missing
     source = Source(str(logs(arena)))

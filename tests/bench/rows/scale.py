@@ -39,7 +39,7 @@ RUN = Column("ours", "ours", "pipeline run, 2 cores")
 def pipeline_scale(arena: Arena, column: Column, seconds: float) -> Sample:
     try:
         from coordinatord.cli.pipeline import QUIET
-        from coordinatord.pipeline.source.frames import start_spark
+        from coordinatord.monitoring.pipeline.source.frames import start_spark
     except ImportError as missing:
         raise Unavailable(f"Spark is left out: {missing} (pip install 'coordinatord[spark]')") from missing
     arena.close()  # with a thousand descriptors of other rows, py4j's select() waits for the JVM for ever
@@ -62,11 +62,11 @@ def pipeline_scale(arena: Arena, column: Column, seconds: float) -> Sample:
 
 def _run(arena: Arena, spark: object, part: int) -> tuple[int, float, float]:
     """(records, seconds, CPU seconds) of a history that is so many times smaller."""
-    from coordinatord.pipeline.run.ingest import Job
-    from coordinatord.pipeline.run.update import run
-    from coordinatord.pipeline.source.frames import Source
-    from tests.pipeline.known import Shape, write
-    from tests.pipeline.known_tables import check
+    from coordinatord.monitoring.pipeline.run.ingest import Job
+    from coordinatord.monitoring.pipeline.run.update import run
+    from coordinatord.monitoring.pipeline.source.frames import Source
+    from tests.monitoring.pipeline.known import Shape, write
+    from tests.monitoring.pipeline.known_tables import check
 
     smaller = round(part**0.5)
     shape = Shape(SIXTEEN[0] // smaller, SIXTEEN[1] // smaller // 2 * 2)

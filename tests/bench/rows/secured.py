@@ -7,8 +7,8 @@ import ssl
 import time
 from pathlib import Path
 
-from coordinatord.config import Entry, load
-from coordinatord.security.material import material_of
+from coordinatord.base.config import Entry, load
+from coordinatord.transport.security.material import material_of
 from kafka_wire.api.sasl_authenticate import SaslAuthenticateRequest
 from kafka_wire.api.sasl_handshake import SaslHandshakeRequest
 from tests import daemon
@@ -51,7 +51,7 @@ def secured(server: Server, directory: Path) -> list[TlsLine]:
     if server.kind == "ours":
         settings |= {**made, "listeners": f"PLAINTEXT://{HOST}:{server.port},SASL_SSL://{HOST}:{port}"}
     else:
-        from coordinatord.security.material import made_for
+        from coordinatord.transport.security.material import made_for
 
         made_for(material.settings)
         before = _properties(server)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.bench.registry import Arena, Column, Sample, at_least, at_most, row
 from tests.bench.servers import Unavailable, unpinned
-from tests.postgresql import commit_rate, server
-from tests.postgresql.commit_rate import DIRECTORY, ONE, SHARED, THREE, TWO
+from tests.server.postgresql import commit_rate, server
+from tests.server.postgresql.commit_rate import DIRECTORY, ONE, SHARED, THREE, TWO
 
 MORE_NODES = "two leading nodes over one"
 HEARTBEAT = "heartbeat over the directory's"
@@ -22,7 +22,8 @@ HEARTBEAT = "heartbeat over the directory's"
 )
 def postgresql(arena: Arena, column: Column, seconds: float) -> Sample:
     """The daemon's own CPU time, with fsync=on there and log.flush=always here. Of several nodes it is the busiest
-    one's, as each has cores of its own, and each has the same number of clients (tests/postgresql/commit_rate.py).
+    one's, as each has cores of its own, and each has the same number of clients
+    (tests/server/postgresql/commit_rate.py).
     """
     if why := server.missing():
         raise Unavailable(why)

@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from coordinatord.config import Entry, load
-from coordinatord.security.material import made_for
+from coordinatord.base.config import Entry, load
+from coordinatord.transport.security.material import made_for
 from tests.clients.families import toolchains
 from tests.clients.families.toolchains import ToolMissing
 from tests.daemon import HOST, Daemon, free_port

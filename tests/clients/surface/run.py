@@ -21,8 +21,8 @@ from pathlib import Path
 from kafka import KafkaAdminClient, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.errors import CoordinatorNotAvailableError, NoError
 
-from coordinatord.admin.topics import TOPIC_RESOURCE
-from coordinatord.conform.raw_client import RawClient
+from coordinatord.monitoring.admin.topics import TOPIC_RESOURCE
+from coordinatord.testing.conform.raw_client import RawClient
 from kafka_wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kafka_wire.api.incremental_alter_configs import (
     AlterableConfig,

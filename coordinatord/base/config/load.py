@@ -1,0 +1,226 @@
+"""Settings from their sources: defaults, then a file, then the environment, then flags; what comes later wins.
+
+Every entry keeps where it came from, so that an error and `coordinatord settings` can say it. All that is wrong is
+found in one go and raised as one `ConfigError`, a sentence per problem.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from coordinatord.base.config import rules, security
+from coordinatord.base.config.kinds import Unacceptable
+from coordinatord.base.config.security import Override
+from coordinatord.base.config.settings import ALIASES, TABLE, Settings
+from kafka_wire.values import FrozenValue, frozen
+
+ENVIRONMENT_PREFIX = "COORDINATORD_"
+
+SHORTHANDS: dict[str, str] = {
+    "listen": "listeners",
+    "advertise": "advertised.listeners",
+    "data-dir": "log.dirs",
+    "admin": "admin.listeners",
+    "workers": "workers",
+    "log-format": "logging.format",
+    "log-level": "logging.level",
+}
+"""Options of `serve` that are settings by a short name; COORDINATORD_DATA_DIR and so on work too."""
+
+# Kubernetes describes every service of a namespace in the environment of its pods; one that is called "coordinatord" is
+# not a setting. Neither is what compose files interpolate.
+_NO_SETTING = re.compile(r"(SERVICE_HOST|(SERVICE_)?PORT(_.*)?|IMAGE|VERSION)")
+
+
+class ConfigError(Exception):
+    """Settings that cannot be used. One sentence per problem: what is wrong, and what to do."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+@frozen
+class Entry(FrozenValue):
+    """A name and a value as somebody wrote them, and where."""
+
+    name: str
+    value: object
+    origin: str
+
+
+@frozen
+class Loaded(FrozenValue):
+    """Settings that can be used, and what there is to tell about them."""
+
+    settings: Settings
+    origins: dict[str, str]
+    """Name -> where its value came from, for those that are not defaults."""
+    warnings: tuple[str, ...]
+
+
+def load(
+    *, file: Path | None = None, environment: Mapping[str, str] | None = None, flags: Iterable[Entry] = ()
+) -> Loaded:
+    """Read all sources and check what they say together. Raises ConfigError."""
+    problems: list[str] = []
+    entries: list[Entry] = []
+    try:
+        from_file = read_file(file) if file is not None else []
+    except ConfigError as error:
+        problems += error.problems
+        from_file = []
+    for source in (from_file, from_environment(environment or {}), flags):
+        # Where a source gives a setting by both its names, Kafka's newer name wins, whatever their order.
+        entries += sorted(source, key=lambda entry: entry.name not in ALIASES)
+
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    foreign: dict[str, str] = {}
+    overrides: dict[str, Override] = {}
+    for entry in entries:
+        name = ALIASES.get(entry.name, entry.name)
+        row = TABLE.get(name)
+        if name.startswith(security.PREFIX):
+            try:
+                found = security.override(name, entry.value)
+            except Unacceptable as wrong:
+                problems.append(f"{entry.name} {wrong} ({entry.origin}).")
+                continue
+            if found is None:
+                foreign[name] = entry.origin
+            else:
+                overrides[name] = found
+            continue
+        if row is None:
+            if _is_foreign(name):
+                foreign[name] = entry.origin
+            else:
+                problems.append(_unknown(entry))
+            continue
+        try:
+            values[row.attribute] = row.parse(entry.value)
+        except Unacceptable as wrong:
+            problems.append(f"{entry.name} {wrong} ({entry.origin}).")
+        else:
+            origins[name] = entry.origin
+    if problems:
+        raise ConfigError(*problems)
+
+    settings = Settings(**values, listener_overrides=tuple(overrides.values()))
+    problems = rules.broken(settings)
+    if problems:
+        raise ConfigError(*problems)
+    return Loaded(settings, origins, tuple(_warnings(settings, origins, foreign)))
+
+
+def assignment(text: str, origin: str) -> Entry:
+    """`name=value` of a flag."""
+    name, sign, value = text.partition("=")
+    if not sign or not name.strip():
+        raise ConfigError(f"{origin} takes name=value, as in {origin} group.max.size=100, not {text!r}.")
+    return Entry(name.strip(), value, origin)
+
+
+def from_environment(environment: Mapping[str, str]) -> list[Entry]:
+    """COORDINATORD_GROUP_MAX_SIZE -> group.max.size, COORDINATORD_DATA_DIR -> log.dirs. COORDINATORD_CONFIG names
+    the file and is left out.
+    """
+    short, full = [], []
+    for variable, value in sorted(environment.items()):
+        rest = variable.removeprefix(ENVIRONMENT_PREFIX)
+        if rest in (variable, "CONFIG") or _NO_SETTING.fullmatch(rest):
+            continue
+        origin = f"environment variable {variable}"
+        shorthand = SHORTHANDS.get(rest.lower().replace("_", "-"))
+        if shorthand is not None:
+            short.append(Entry(shorthand, value, origin))
+        else:
+            full.append(Entry(rest.lower().replace("_", "."), value, origin))
+    # An image sets COORDINATORD_LISTEN; who sets COORDINATORD_LISTENERS beside it means the longer one.
+    return short + full
+
+
+def read_file(path: Path) -> list[Entry]:
+    """Read a TOML file, its names dotted or as nested tables, or a server.properties. The file's suffix says which.
+
+    A properties file is Latin-1 with escapes (``\\uXXXX``), as for Kafka (``Utils.loadProps``: ``Properties.load`` of a
+    stream of bytes), and TOML is UTF-8. Raises ConfigError.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"The configuration file {path} cannot be read: {error.strerror}.") from error
+    if path.suffix == ".toml":
+        return _from_toml(content, path)
+    if path.suffix in (".properties", ".conf", ".cfg"):
+        return _from_properties(content, path)
+    raise ConfigError(
+        f"The configuration file {path} must end in .toml (TOML) or .properties (as Kafka's server.properties)."
+    )
+
+
+def _from_toml(content: bytes, path: Path) -> list[Entry]:
+    import tomllib  # only who has a TOML file pays for its parser
+
+    try:
+        document = tomllib.loads(content.decode())
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"The configuration file {path} is not UTF-8 text.") from error
+    except tomllib.TOMLDecodeError as error:
+        # log.flush and log.flush.interval.ms cannot both be keys of tables; in quotes they are two plain keys.
+        advice = ' Put dotted names in quotes, as in "log.flush".' if "overwrite" in str(error).lower() else ""
+        raise ConfigError(f"{path} is not valid TOML: {error}.{advice}") from error
+    return [Entry(name, value, str(path)) for name, value in _flattened(document, "")]
+
+
+def _flattened(table: dict[str, Any], prefix: str) -> Iterable[tuple[str, object]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flattened(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _from_properties(content: bytes, path: Path) -> list[Entry]:
+    import javaproperties  # only who has a properties file pays for its parser
+
+    try:
+        pairs: dict[str, str] = javaproperties.loads(content.decode("latin-1"))
+    except javaproperties.InvalidUEscapeError as error:
+        raise ConfigError(f"{path} is not a valid properties file: {error}.") from error
+    return [Entry(name, value, str(path)) for name, value in pairs.items()]
+
+
+def _is_foreign(name: str) -> bool:
+    from coordinatord.base.config.foreign import is_foreign  # hardly anybody needs the list
+
+    return is_foreign(name)
+
+
+def _unknown(entry: Entry) -> str:
+    import difflib
+
+    from coordinatord.base.config.foreign import NAMES
+
+    # Who writes group_max_size or a flag's name means group.max.size or the setting behind the flag.
+    spelled = entry.name.lower().replace("_", ".").replace("-", ".")
+    short = SHORTHANDS.get(spelled.replace(".", "-"))
+    near = [short] if short else difflib.get_close_matches(spelled, [*TABLE, *ALIASES, *NAMES], n=1, cutoff=0.75)
+    advice = f"Did you mean {near[0]}?" if near else "`coordinatord settings` lists all of them."
+    return f"There is no setting {entry.name!r} ({entry.origin}). {advice}"
+
+
+def _warnings(settings: Settings, origins: dict[str, str], foreign: dict[str, str]) -> Iterable[str]:
+    defaults = Settings()
+    without_effect = sorted(foreign)
+    for name in origins:
+        row = TABLE[name]
+        if row.not_yet and getattr(settings, row.attribute) != getattr(defaults, row.attribute):
+            without_effect.append(name)
+    if without_effect:
+        verb = "has" if len(without_effect) == 1 else "have"
+        yield f"{', '.join(without_effect)} {verb} no effect here."

@@ -1,0 +1,223 @@
+"""Settings of TLS and SASL: Kafka's names, and the overrides `listener.name.NAME.SETTING`.
+
+They are rows of the one table (settings.py), kept apart because each of them may have another value per listener, and
+those of SASL per listener and mechanism: `listener.name.outside.scram-sha-512.connections.max.reauth.ms`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Final
+
+from coordinatord.base.config.kinds import (
+    LONG_MAX,
+    Unacceptable,
+    boolean,
+    choice,
+    declared,
+    integer,
+    parsed,
+    text,
+    words,
+)
+from kafka_wire.java import trim
+from kafka_wire.values import FrozenValue, frozen
+
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+"""What clients can prove themselves with. Kafka has GSSAPI (Kerberos), too."""
+
+PREFIX: Final = "listener.name."
+PASSWORD: Final = "password"
+"""The kind of values that are never shown."""
+
+STORE_TYPES: Final = ("PEM", "PKCS12", "JKS")
+
+
+def optional_text(value: object) -> str | None:
+    """Text; None if it is empty."""
+    return text(value) or None
+
+
+def _password(doc: str) -> Any:
+    return parsed(None, optional_text, PASSWORD, doc)
+
+
+def _text(doc: str) -> Any:
+    return parsed(None, optional_text, "text", doc)
+
+
+def _users(value: object) -> tuple[tuple[str, str], ...]:
+    """`alice:secret,bob:word` -> ((alice, secret), (bob, word)). A password holds no comma."""
+    users = []
+    for entry in text(value).split(","):
+        name, colon, password = trim(entry).partition(":")
+        if not (name or colon):
+            continue
+        if not (name and colon and password):
+            raise Unacceptable("must be a list of NAME:PASSWORD")
+        users.append((name, password))
+    return tuple(users)
+
+
+@dataclasses.dataclass(slots=True, kw_only=True, init=False, repr=False, eq=False)
+class SecuritySettings:
+    """The part of `Settings` that listeners may override."""
+
+    def __init__(self, **values: Any) -> None:
+        """The values of some settings; the others have their defaults. Dataclass would write and compile a function
+        with all names, which takes 3 ms of a start. TypeError for a name that is none.
+        """
+        fields = self.__dataclass_fields__
+        if not values.keys() <= fields.keys():
+            raise TypeError(f"no settings: {', '.join(sorted(values.keys() - fields.keys()))}")
+        for name, field in fields.items():
+            object.__setattr__(self, name, values.get(name, field.default))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+    ssl_keystore_location: str | None = _text(
+        "The key and the certificates: a PEM file with both, or a PKCS #12 file. Read again when it changes."
+    )
+    ssl_keystore_type: str = choice(
+        "PEM", STORE_TYPES, "The keystore's format.", ours="JKS in Kafka, which is Java's alone and cannot be read here"
+    )
+    ssl_keystore_password: str | None = _password("The password of a PKCS #12 keystore.")
+    ssl_key_password: str | None = _password("The password of an encrypted key.")
+    ssl_keystore_key: str | None = _password("The key itself, as PEM, instead of ssl.keystore.location.")
+    ssl_keystore_certificate_chain: str | None = _password("The certificates to ssl.keystore.key, as PEM.")
+    ssl_truststore_location: str | None = _text(
+        "The certificates that clients' certificates must descend from: PEM or PKCS #12. Read again when it changes."
+    )
+    ssl_truststore_type: str = choice("PEM", STORE_TYPES, "The truststore's format.", ours="JKS in Kafka")
+    ssl_truststore_password: str | None = _password("The password of a PKCS #12 truststore.")
+    ssl_truststore_certificates: str | None = _password(
+        "The certificates themselves, as PEM, instead of ssl.truststore.location."
+    )
+    ssl_client_auth: str = choice(
+        "none",
+        ("required", "requested", "none"),
+        "Whether clients show a certificate. SASL_SSL listeners heed it only as listener.name.NAME.ssl.client.auth.",
+    )
+    ssl_enabled_protocols: tuple[str, ...] = words(
+        ("TLSv1.2", "TLSv1.3"), "Versions of TLS that clients may use.", allowed=("TLSv1.2", "TLSv1.3")
+    )
+    ssl_principal_mapping_rules: str = parsed(
+        "DEFAULT",
+        text,
+        "list of RULE:PATTERN/REPLACEMENT/[LU], or DEFAULT",
+        "From a client certificate's distinguished name to the principal's name; the first rule that matches counts.",
+    )
+    sasl_enabled_mechanisms: tuple[str, ...] = words(
+        (),
+        "Mechanisms that SASL listeners offer.",
+        allowed=MECHANISMS,
+        ours="GSSAPI in Kafka, which cannot be served here; with test.users all but OAUTHBEARER",
+    )
+    sasl_jaas_config: str | None = _password(
+        'As listener.name.NAME.MECHANISM.sasl.jaas.config: `… required user_alice="secret";` names users.'
+    )
+    sasl_server_max_receive_size: int = integer(
+        524_288, "The largest request of a client that has not proved who it is.", minimum=1
+    )
+    sasl_oauthbearer_jwks_endpoint_url: str | None = _text(
+        "Where the keys of tokens' signatures are: https://… or file:///…; read again now and then."
+    )
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: int = integer(
+        3_600_000, "Time between two reads of the keys.", minimum=1, maximum=LONG_MAX
+    )
+    sasl_oauthbearer_expected_audience: tuple[str, ...] = words((), "Audiences of which a token must name one.")
+    sasl_oauthbearer_expected_issuer: str | None = _text("The issuer that a token must name.")
+    sasl_oauthbearer_clock_skew_seconds: int = integer(
+        30, "Seconds by which the clock of a token's issuer may be wrong."
+    )
+    sasl_oauthbearer_sub_claim_name: str = parsed("sub", text, "text", "The claim with the principal's name.")
+    connections_max_reauth_ms: int = integer(
+        0,
+        "Time after which a client must prove again who it is, 0 for never; a token's own end counts, too (KIP-368).",
+        maximum=LONG_MAX,
+    )
+    connection_failed_authentication_delay_ms: int = integer(
+        100, "How long a client whose authentication failed waits for the answer."
+    )
+    connections_authentication_timeout_ms: int = integer(
+        10_000,
+        "How long a client may take for the TLS handshake, and again for SASL.",
+        minimum=1,
+        ours="not in Kafka, which waits for connections.max.idle.ms",
+    )
+    test_users: tuple[tuple[str, str], ...] = parsed(
+        (),
+        _users,
+        "list of NAME:PASSWORD",
+        """For tests: users that SASL listeners know by each mechanism. A certificate authority, a certificate and
+        clients' configurations are made in test.security.dir.""",
+        ours="not in Kafka",
+    )
+    test_security_dir: str | None = parsed(
+        None,
+        optional_text,
+        "directory",
+        "Where what test.users makes is written; unset: the folder `security` beside the data directory's own files.",
+        ours="not in Kafka",
+    )
+    test_oauthbearer_unsecured: bool = boolean(
+        False,
+        "For tests: take tokens without a signature, as Kafka does by default.",
+        ours="not in Kafka, where it is on unless a callback handler is set",
+    )
+
+
+ROWS: Final = declared(SecuritySettings)
+"""Dotted name -> row: what `listener.name.NAME.` may stand before."""
+
+LISTENERS_ALONE: Final = frozenset({"test.users", "test.security.dir", "connection.failed.authentication.delay.ms"})
+"""Settings that hold for all listeners."""
+
+BY_MECHANISM: Final = frozenset(
+    {"connections.max.reauth.ms", "sasl.jaas.config"} | {name for name in ROWS if name.startswith("sasl.oauthbearer.")}
+)
+"""Settings that may be given for a mechanism of a listener."""
+
+
+@frozen
+class Override(FrozenValue):
+    """One `listener.name.…`: the listener, upper case; the mechanism or ""; the setting's name; its value."""
+
+    listener: str
+    mechanism: str
+    name: str
+    value: Any = dataclasses.field(repr=False)
+
+
+def override(name: str, value: object) -> Override | None:
+    """What `listener.name.…` says; None if it is a setting that has no effect here. Raises Unacceptable."""
+    listener, _, rest = name.removeprefix(PREFIX).partition(".")
+    mechanism = ""
+    row = ROWS.get(rest)
+    if row is None:
+        for each in MECHANISMS:
+            if rest.startswith(f"{each.lower()}."):
+                mechanism, rest = each, rest[len(each) + 1 :]
+                row = ROWS.get(rest) if rest in BY_MECHANISM else None
+    if row is None or rest in LISTENERS_ALONE:
+        return None
+    return Override(listener.upper(), mechanism, rest, row.parse(value))
+
+
+def of_listener(
+    settings: SecuritySettings, overrides: tuple[Override, ...], listener: str, mechanism: str = ""
+) -> SecuritySettings:
+    """The settings as they are for a listener, or for a mechanism of it."""
+    values = {name: getattr(settings, row.attribute) for name, row in ROWS.items()}
+    for wanted in dict.fromkeys(("", mechanism)):
+        values |= {each.name: each.value for each in overrides if (each.listener, each.mechanism) == (listener, wanted)}
+    return SecuritySettings(**{ROWS[name].attribute: value for name, value in values.items()})
+
+
+def is_overridden(overrides: tuple[Override, ...], listener: str, name: str) -> bool:
+    """Whether a setting was given for this listener."""
+    return any((each.listener, each.name) == (listener, name) for each in overrides)

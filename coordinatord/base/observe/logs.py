@@ -1,0 +1,371 @@
+"""Log lines on standard error: an event name and its fields, readable text on a terminal and JSON everywhere else.
+
+These are the lines of the command line, which calls `configure`; a library's go through the standard library
+(logger.py). structlog makes those for people. Lines that libraries log through the standard library get the same
+format. Lines that are logged by the thousand have a `Teller`: the same line in half the time.
+
+With an event loop (`gather`), lines of its thread are written together at the end of each iteration: one write for all
+lines, not one each. A line of level warning or above is written at once, after all lines before it, so that the last
+lines of a failing daemon are not lost.
+
+Writing a log line never raises into the code that logs: when standard error has no reader any more, lines are dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from time import gmtime, strftime, time_ns
+from typing import Any, TextIO
+
+import orjson
+
+from coordinatord.base.observe import logger as loggers
+from coordinatord.base.observe.logger import get_logger
+from coordinatord.base.observe.printable import printable
+
+
+def _import_structlog() -> Any:
+    """Import structlog without rich. It imports rich whenever rich is installed, for tracebacks that we do not print:
+    5 MiB and 30 ms of every start.
+    """
+    hidden = [name for name in ("rich", "better_exceptions") if name not in sys.modules]
+    for name in hidden:
+        sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        import structlog
+    finally:
+        for name in hidden:
+            del sys.modules[name]
+    return structlog
+
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+MAX_TEXT = 1_000
+"""Maximum characters of one string in a log line. Peers choose client, group and topic names, and a name may have
+32,767 bytes.
+"""
+
+
+CallSoon = Callable[[Callable[[], object]], object]
+
+PIPE_BYTES = 4_096
+"""Linux' PIPE_BUF: writes up to this size are atomic. Workers share a pipe and must not cut each other's lines."""
+
+MAX_GATHERED = 1_000
+"""Maximum lines of one loop iteration that are held until its end: some hundred kilobytes."""
+
+
+class _Output:
+    """The destination of formatted lines. One thread's lines may be gathered, all others are written one by one."""
+
+    __slots__ = ("_call_soon", "_gathered", "_stream", "_thread")
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._thread = 0  # no thread's id
+        self._call_soon: CallSoon | None = None
+        self._gathered: list[str] = []
+
+    def gather(self, call_soon: CallSoon | None) -> None:
+        """Gather this thread's lines until the callback of `call_soon` runs; None stops gathering."""
+        self._flush()
+        self._thread = 0 if call_soon is None else threading.get_ident()
+        self._call_soon = call_soon
+
+    def write(self, line: str) -> None:
+        """Write at once, after this thread's gathered lines."""
+        if threading.get_ident() == self._thread:
+            self._gathered.append(line)
+            self._flush()
+        else:
+            self._write(line)
+
+    def write_soon(self, line: str) -> None:
+        """Write together with the other lines of this loop iteration."""
+        if threading.get_ident() != self._thread:
+            self._write(line)
+            return
+        gathered = self._gathered
+        gathered.append(line)
+        if len(gathered) == 1:
+            assert self._call_soon is not None
+            self._call_soon(self._flush)
+        elif len(gathered) == MAX_GATHERED:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._gathered:
+            lines, self._gathered = self._gathered, []
+            start = size = 0
+            for number, line in enumerate(lines):
+                size += len(line) + 1
+                if size > PIPE_BYTES and number > start:
+                    self._write("\n".join(lines[start:number]))
+                    start, size = number, len(line) + 1
+            self._write("\n".join(lines[start:]))
+
+    def _write(self, lines: str) -> None:
+        try:
+            self._stream.write(lines + "\n")
+            self._stream.flush()
+        except (OSError, ValueError):
+            # The reader has closed the pipe, or the stream was closed at exit.
+            return
+
+
+class _Lines:
+    """A logger in structlog's sense: it has a name and takes formatted lines."""
+
+    __slots__ = ("critical", "debug", "error", "info", "name", "warning")
+
+    def __init__(self, output: _Output, name: str = "") -> None:
+        self.name = name
+        self.debug = self.info = output.write_soon
+        self.warning = self.error = self.critical = output.write
+
+
+class _Routed(logging.Handler):
+    """Passes the records of the standard library's loggers on to ours."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            event = record.getMessage()
+            fields: dict[str, Any] = {"exc_info": record.exc_info} if record.exc_info else {}
+            # Libraries may define their own levels; ours has the five standard ones.
+            level = min(record.levelno // 10 * 10, logging.CRITICAL)
+            get_logger(record.name).log(level, event, **fields)
+        except Exception:
+            self.handleError(record)
+
+
+class _JsonLogger:
+    """Logs JSON lines from `level` on. structlog's logger would do, and its import a tenth of a start; only the lines
+    for people need more of it.
+    """
+
+    __slots__ = ("_context", "_level", "_logger")
+
+    def __init__(self, logger: _Lines, level: int, context: dict[str, Any] | None = None) -> None:
+        self._logger = logger
+        self._level = level
+        self._context = context or {}
+
+    def bind(self, **context: Any) -> _JsonLogger:
+        return _JsonLogger(self._logger, self._level, {**self._context, **context})
+
+    def is_enabled_for(self, level: int) -> bool:
+        return level >= self._level
+
+    def _tell(self, method: str, event: str, fields: dict[str, Any]) -> None:
+        if self._context:
+            fields = {**self._context, **fields}
+        fields["event"] = event
+        getattr(self._logger, method)(_to_json(self._logger, method, fields))
+
+    def log(self, level: int, event: str, **fields: Any) -> None:
+        if level >= self._level:
+            self._tell(logging.getLevelName(level).lower(), event, fields)
+
+    def debug(self, event: str, **fields: Any) -> None:
+        if self._level <= logging.DEBUG:
+            self._tell("debug", event, fields)
+
+    def info(self, event: str, **fields: Any) -> None:
+        if self._level <= logging.INFO:
+            self._tell("info", event, fields)
+
+    def warning(self, event: str, **fields: Any) -> None:
+        if self._level <= logging.WARNING:
+            self._tell("warning", event, fields)
+
+    def error(self, event: str, **fields: Any) -> None:
+        self._tell("error", event, fields)
+
+    def critical(self, event: str, **fields: Any) -> None:
+        self._tell("critical", event, fields)
+
+    def exception(self, event: str, **fields: Any) -> None:
+        """With the exception that is being handled."""
+        self._tell("error", event, {"exc_info": True, **fields})
+
+
+_output = _Output(sys.stderr)
+
+
+class Teller:
+    """Logs one kind of event: the same line as `get_logger(name).info(event, **fields)`.
+
+    The fast path joins the JSON of the fields and the constant end of the event's lines. Unusual cases (another format,
+    a string to be truncated, a value that is not JSON, a test that captures lines) take the normal path. Create it
+    after logging is configured.
+    """
+
+    __slots__ = ("_ending", "_event", "_is_fast", "_logger", "_made", "_say")
+
+    def __init__(self, name: str, event: str) -> None:
+        self._event = event
+        self._logger = get_logger(name)
+        self._made = made = self._logger.made
+        self._say: Callable[[str], object] = _nothing
+        self._is_fast = False
+        if _is_json(made) and made.is_enabled_for(logging.INFO):
+            self._is_fast = True
+            self._say = made._logger.info
+        origin = _origin({"event": event}, name, "info")
+        self._ending = f',{orjson.dumps(origin).decode()[1:-1]},"timestamp":"'
+
+    def __call__(self, fields: dict[str, Any]) -> None:
+        """`fields` has at least one entry and must not be used by the caller afterwards."""
+        if self._is_fast and self._logger.made is self._made:
+            began_us, time = _millisecond
+            now_us = time_ns() // 1_000
+            if not 0 <= now_us - began_us < 1_000:
+                began_us, time = _begin_millisecond(now_us)
+            try:
+                told = orjson.dumps(fields)
+            except TypeError:
+                told = b""
+            if 2 < len(told) <= MAX_TEXT and told.isascii():
+                self._say(f'{told[:-1].decode()}{self._ending}{time}{_MICROSECONDS[now_us - began_us]}"}}')
+                return
+        self._logger.info(self._event, **fields)
+
+
+def _is_json(made: Any) -> bool:
+    """Whether a logger is one that `configure` has made, for lines of JSON."""
+    return isinstance(made, _JsonLogger)
+
+
+def _nothing(_line: str) -> None:
+    """Says nothing."""
+
+
+def configure(form: str = "auto", level: str = "info", stream: TextIO | None = None) -> None:
+    """Configure all logging of the process by the settings logging.format and logging.level."""
+    global _output, _worker
+    _worker = None
+    stream = sys.stderr if stream is None else stream
+    _output.gather(None)
+    _output = output = _Output(stream)
+    console = form == "console" or (form == "auto" and stream.isatty())
+    loggers.making(
+        _console(output, _LEVELS[level], colors=stream.isatty())
+        if console
+        else lambda name: _JsonLogger(_Lines(output, name), _LEVELS[level])
+    )
+    root = logging.getLogger()
+    for handler in [handler for handler in root.handlers if isinstance(handler, _Routed)]:
+        root.removeHandler(handler)
+    root.addHandler(_Routed())
+    root.setLevel(_LEVELS[level])
+
+
+def gather(call_soon: CallSoon | None) -> None:
+    """An event loop runs in this thread, with this `call_soon`; None when the loop has ended."""
+    _output.gather(call_soon)
+
+
+def tell_worker(worker: int) -> None:
+    """Add the worker's number to every line from now on."""
+    global _worker
+    _worker = worker
+
+
+def _console(output: _Output, level: int, colors: bool) -> loggers.Make:
+    """structlog's loggers, for people."""
+    structlog = _import_structlog()
+    renderer = structlog.dev.ConsoleRenderer(
+        colors=colors, pad_event_to=28, sort_keys=False, exception_formatter=_traceback
+    )
+    processors = [_add_origin, _cut, _visible, renderer]
+    wrapper: type[Any] = structlog.make_filtering_bound_logger(level)
+    return lambda name: wrapper(_Lines(output, name), processors, {})
+
+
+def _add_origin(logger: Any, method: str, event: dict[str, Any]) -> dict[str, Any]:
+    """Add logger name, level, and time: UTC, to the microsecond."""
+    _origin(event, logger.name, method)
+    began_us, time = _millisecond
+    now_us = time_ns() // 1_000
+    if not 0 <= now_us - began_us < 1_000:
+        began_us, time = _begin_millisecond(now_us)
+    event["timestamp"] = f"{time}{_MICROSECONDS[now_us - began_us]}"
+    return event
+
+
+def _origin(event: dict[str, Any], name: str, method: str) -> dict[str, Any]:
+    if _worker is not None:
+        event.setdefault("worker", _worker)
+    if name:
+        event["logger"] = name
+    event["level"] = method
+    return event
+
+
+def _begin_millisecond(now_us: int) -> tuple[int, str]:
+    """The start of the current millisecond and the text prefix of its times. Cached: a step logs two or three lines."""
+    global _millisecond, _second
+    began_us, second = _second
+    if not 0 <= now_us - began_us < 1_000_000:
+        seconds = now_us // 1_000_000
+        began_us, second = _second = seconds * 1_000_000, strftime("%Y-%m-%dT%H:%M:%S", gmtime(seconds))
+    milliseconds = (now_us - began_us) // 1_000
+    made = _millisecond = began_us + milliseconds * 1_000, f"{second}.{milliseconds:03}"
+    return made
+
+
+_second: tuple[int, str] = (0, "")
+_millisecond: tuple[int, str] = (0, "")
+_MICROSECONDS = [f"{microseconds:03}Z" for microseconds in range(1_000)]
+_worker: int | None = None
+
+
+def _to_json(logger: Any, method: str, event: dict[str, Any]) -> str:
+    """One JSON object per line, in ASCII: it contains nothing that a terminal would interpret."""
+    _add_origin(logger, method, event)
+    if "exc_info" in event:
+        _format_exception(event)
+    try:
+        line = orjson.dumps(event, default=repr)
+    except TypeError:  # integers beyond 64 bits, lone surrogates
+        line = b""
+    if line and len(line) <= MAX_TEXT and line.isascii():
+        return line.decode()
+    return json.dumps(_cut(logger, method, event), separators=(",", ":"), default=repr)
+
+
+def _format_exception(event: dict[str, Any]) -> None:
+    """`exc_info`, which is an exception, a triple, or true for the one that is being handled, as text."""
+    info = event.pop("exc_info")
+    if isinstance(info, tuple):
+        info = info[1]
+    error = info if isinstance(info, BaseException) else sys.exc_info()[1] if info else None
+    if error is not None:
+        event["exception"] = "".join(traceback.format_exception(error)).rstrip("\n")
+
+
+def _cut(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+    for field, value in event.items():
+        if isinstance(value, str) and len(value) > MAX_TEXT and field != "exception":
+            event[field] = f"{value[:MAX_TEXT]}… ({len(value)} characters)"
+    return event
+
+
+def _visible(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, Any]:
+    """Make control characters visible: a peer's client id must not forge log lines. JSON escapes them itself."""
+    for field, value in event.items():
+        if isinstance(value, str):
+            event[field] = printable(value)
+    return event
+
+
+def _traceback(stream: TextIO, info: Any) -> None:
+    """An exception below its line, indented, so that no line break in its message can begin a log line."""
+    for line in "".join(traceback.format_exception(info[1])).splitlines():
+        stream.write(f"\n  {printable(line)}")

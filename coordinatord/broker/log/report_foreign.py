@@ -1,0 +1,17 @@
+"""What lies in the data directory and is not ours, for the operator: a line for each."""
+
+from __future__ import annotations
+
+from coordinatord.base.observe.logger import get_logger
+from coordinatord.broker.log.ownership import Foreign
+
+
+def tell_of_foreign(foreign: Foreign) -> None:
+    """On any thread."""
+    log = get_logger("coordinatord.broker.log")
+    if foreign.renamed_to is None:
+        log.info("left alone: it is not ours", entry=foreign.name, reason=foreign.reason)
+    else:
+        log.warning(
+            "stray partition set aside", entry=foreign.name, renamed_to=foreign.renamed_to, reason=foreign.reason
+        )

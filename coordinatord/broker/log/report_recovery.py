@@ -1,0 +1,60 @@
+"""Reports the log's recovery after an unclean stop to the operator."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from coordinatord.base.observe.logger import get_logger
+from coordinatord.broker.log.recovery import PartitionRecovery
+
+SAY_EVERY_S = 5.0
+
+
+def telling_how_far(clock_s: Callable[[], float] = time.monotonic) -> Callable[[int, int], None]:
+    """To be called after each partition that a start has opened, with how many of how many: a line now and then, for
+    nobody can connect meanwhile. Repairing thousands of partitions on a busy disk takes a minute and more.
+    """
+    log = get_logger("coordinatord.server.daemon")
+    told_s = clock_s()
+
+    def opened(count: int, of: int) -> None:
+        nonlocal told_s
+        if count < of and clock_s() - told_s >= SAY_EVERY_S:
+            told_s = clock_s()
+            log.info("opening the log before listening", partitions=count, of=of)
+
+    return opened
+
+
+def telling_how_much(clock_s: Callable[[], float] = time.monotonic) -> Callable[[int], None]:
+    """As `telling_how_far`, to be called with the bytes that a start has copied from a database: how many there are
+    nobody knows before they have come.
+    """
+    log = get_logger("coordinatord.server.daemon")
+    told_s = clock_s()
+
+    def copied(size: int) -> None:
+        nonlocal told_s
+        if clock_s() - told_s >= SAY_EVERY_S:
+            told_s = clock_s()
+            log.info("copying the log from the database before listening", bytes=size)
+
+    return copied
+
+
+def tell_of_recovery(recovered: Sequence[PartitionRecovery]) -> int:
+    """Log one line, and one for each truncated tail; returns the truncated bytes."""
+    log = get_logger("coordinatord.server.daemon")
+    if recovered:
+        log.info("log recovered after an unclean stop", partitions=len(recovered))
+    for recovery in recovered:
+        if recovery.truncated_bytes:
+            log.warning(
+                "torn tail cut off",
+                partition=f"{recovery.topic}-{recovery.partition}",
+                truncated_bytes=recovery.truncated_bytes,
+                truncated_records=recovery.truncated_records,
+                reason=recovery.reason,
+            )
+    return sum(recovery.truncated_bytes for recovery in recovered)

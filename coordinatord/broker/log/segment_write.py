@@ -1,0 +1,45 @@
+"""The writes of one flush to one segment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from coordinatord.broker.log.epochs import LeaderEpochs
+from coordinatord.broker.log.segment import Segment
+from kafka_wire.values import Value
+
+
+class Writable(Protocol):
+    """The log of a write: partition_log.PartitionLog."""
+
+    name: str
+    directory: str
+    topic: str
+    partition: int
+    topic_id: bytes
+    leader_epochs: LeaderEpochs
+    has_new_epoch: bool
+    on_disk: bool
+    deleted: bool
+
+    def written(self, write: SegmentWrite) -> None: ...
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class SegmentWrite(Value):
+    """The writes of one flush to one segment, and the log's state after them."""
+
+    log: Writable
+    segment: Segment
+    position: int
+    buffers: list[bytes | bytearray] = field(default_factory=list)
+    size: int = 0
+    index: bytes = b""
+    index_position: int = 0
+    time_index: bytes = b""
+    time_index_position: int = 0
+    #: nothing more is written to the segment: flush it and its indexes before its successor exists
+    finish: bool = False
+    #: the log's end after this write; 0 if it has index entries only
+    end_offset: int = 0

@@ -1,0 +1,423 @@
+"""DescribeConfigs v1-v4, AlterConfigs v0-v2, IncrementalAlterConfigs v0-v1, ListConfigResources v0-v1.
+
+Settings of topics and groups can be read and changed. Broker settings can only be read: they are the daemon's own
+settings under Kafka's names and change only with a restart, as `read_only` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from coordinatord.base.config import TABLE as BROKER_TABLE
+from coordinatord.base.config import Settings
+from coordinatord.base.config.kinds import Setting
+from coordinatord.broker.topics.catalogue import Catalogue, Topic
+from coordinatord.broker.topics.config_plan import DONE, MOST_CHANGES, Changes, Failure, Plan, Planned
+from coordinatord.broker.topics.config_table import INT_MAX, TABLE, ConfigSource, ConfigType, InvalidConfig
+from coordinatord.broker.topics.configs import (
+    Configs,
+    Synonym,
+    is_set,
+    own_synonyms,
+    row_of,
+    text_of,
+)
+from coordinatord.broker.topics.group_configs import TABLE as GROUP_TABLE
+from coordinatord.broker.topics.group_configs import GroupConfigs
+from coordinatord.broker.topics.names import why_invalid
+from coordinatord.transport.cluster.nodes import Nodes
+from coordinatord.transport.net.slices import Slices, Steps, made_of
+from kafka_wire.api.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from kafka_wire.api.alter_configs import AlterConfigsResourceResponse as Altered
+from kafka_wire.api.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from kafka_wire.api.incremental_alter_configs import (
+    AlterConfigsResourceResponse as IncrementallyAltered,
+)
+from kafka_wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from kafka_wire.api.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from kafka_wire.api_key import ApiKey
+from kafka_wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinatord.transport.net.request import RequestContext
+
+TOPIC = 2
+BROKER = 4
+BROKER_LOGGER = 8
+CLIENT_METRICS = 16
+GROUP = 32
+"""`resource_type`, Kafka's ConfigResource.Type."""
+
+LISTED = (GROUP, CLIENT_METRICS, BROKER_LOGGER, BROKER, TOPIC)
+"""Resource types of ListConfigResources, in response order; client metrics and loggers have no resources here."""
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+"""`config_operation`."""
+
+_OPERATIONS = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
+
+GONE = {"": ""}
+"""Stands for the settings of a topic that was deleted: no topic has these."""
+
+INVALID_REQUEST = ErrorCode.INVALID_REQUEST
+
+
+class ConfigApis:
+    """The handlers."""
+
+    def __init__(self, settings: Settings, catalogue: Catalogue, groups: GroupConfigs, nodes: Nodes) -> None:
+        self.settings = settings
+        self.catalogue = catalogue
+        self.groups = groups
+        self.nodes = nodes
+        self.node_id = nodes.node_id
+
+    def handlers(self) -> dict[int, Any]:
+        """By api key."""
+        return {
+            ApiKey.DESCRIBE_CONFIGS: self.describe_configs,
+            ApiKey.ALTER_CONFIGS: self.alter_configs,
+            ApiKey.INCREMENTAL_ALTER_CONFIGS: self.incremental_alter_configs,
+            ApiKey.LIST_CONFIG_RESOURCES: self.list_config_resources,
+        }
+
+    # Describing
+
+    def describe_configs(self, _context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+        """Each resource is answered independently."""
+        return DescribeConfigsResponse(0, [self._describe(resource, request) for resource in request.resources])
+
+    def _describe(self, resource: DescribeConfigsResource, request: DescribeConfigsRequest) -> DescribeConfigsResult:
+        found = self._entries(resource, request)
+        if isinstance(found, list):
+            return DescribeConfigsResult(0, "", resource.resource_type, resource.resource_name, found)
+        error, message = found
+        return DescribeConfigsResult(error, message, resource.resource_type, resource.resource_name)
+
+    def _entries(
+        self, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+    ) -> list[DescribeConfigsResourceResult] | Failure:
+        name = resource.resource_name
+        wanted = frozenset(resource.configuration_keys or ())
+        if resource.resource_type == TOPIC:
+            topic = self._topic(name)
+            if not isinstance(topic, Topic):
+                # Kafka gives no message here.
+                return topic if topic[0] is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else (topic[0], "")
+            return [self._topic_entry(topic.configs, each, request) for each in TABLE if not wanted or each in wanted]
+        if resource.resource_type == BROKER:
+            failure = self._wrong_broker(name)
+            if failure is not None:
+                return failure
+            if not name:
+                return []  # cluster-wide broker settings: there are none
+            rows = [row for row in BROKER_TABLE.values() if not wanted or row.name in wanted]
+            return [self._broker_entry(row, request) for row in rows]
+        if resource.resource_type == GROUP:
+            if not name:
+                return ErrorCode.INVALID_REQUEST, "Group name must not be empty"
+            self.groups.refresh()
+            return [self._group_entry(name, each, request) for each in GROUP_TABLE if not wanted or each in wanted]
+        return ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}"
+
+    def _topic_entry(
+        self, configs: Configs, name: str, request: DescribeConfigsRequest
+    ) -> DescribeConfigsResourceResult:
+        row = TABLE[name]
+        synonyms = configs.synonyms(row)
+        return DescribeConfigsResourceResult(
+            name,
+            text_of(configs.value(name)),
+            False,
+            synonyms[0].source if synonyms else ConfigSource.DEFAULT,
+            False,
+            _shown(synonyms) if request.include_synonyms else [],
+            row.type,
+            _documentation(row.doc, row.has_effect) if request.include_documentation else None,
+        )
+
+    def _group_entry(self, group_id: str, name: str, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+        row = GROUP_TABLE[name]
+        synonyms = self.groups.synonyms(group_id, row)
+        return DescribeConfigsResourceResult(
+            name,
+            self.groups.value(group_id, row),
+            False,
+            synonyms[0].source,
+            False,
+            _shown(synonyms) if request.include_synonyms else [],
+            row.type,
+            row.doc if request.include_documentation else None,
+        )
+
+    def _broker_entry(self, row: Setting, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+        value = None if row.is_secret else getattr(self.settings, row.attribute)
+        synonyms = own_synonyms(self.settings, row.name)
+        source = ConfigSource.STATIC_BROKER if is_set(self.settings, row.name) else ConfigSource.DEFAULT
+        return DescribeConfigsResourceResult(
+            row.name,
+            None if value is None else text_of(value),
+            True,
+            source,
+            row.is_secret,
+            _shown(synonyms, row.is_secret) if request.include_synonyms else [],
+            _type_of(row, value),
+            _documentation(row.doc, not row.not_yet) if request.include_documentation else None,
+        )
+
+    def list_config_resources(
+        self, context: RequestContext, request: ListConfigResourcesRequest
+    ) -> ListConfigResourcesResponse:
+        """v0 lists only client metrics; since v1 an empty list of types means all types."""
+        known = LISTED if context.api_version >= 1 else (CLIENT_METRICS,)
+        wanted = request.resource_types or known
+        if not set(wanted) <= set(known):
+            return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        listed = [ConfigResource(name, kind) for kind in known if kind in wanted for name in self._names(context, kind)]
+        return ListConfigResourcesResponse(config_resources=listed)
+
+    def _names(self, context: RequestContext, kind: int) -> Iterable[str]:
+        if kind == TOPIC:
+            self.catalogue.refresh()
+            return self.catalogue.by_name
+        if kind == BROKER:
+            return [str(node.node_id) for node in self.nodes.alive(context.listener)]
+        if kind == GROUP:
+            self.groups.refresh()
+            return self.groups.group_ids
+        return ()
+
+    # Changing
+
+    def alter_configs(self, _context: RequestContext, request: AlterConfigsRequest) -> Slices:
+        """Replace a resource's own settings with exactly those of the request."""
+        return Slices(self.catalogue.one_at_a_time.steps(self._alter(request)), is_change=True)
+
+    def _alter(self, request: AlterConfigsRequest) -> Steps:
+        plan = Plan(replace=True)
+        for each in request.resources:
+            changes: Changes = yield from made_of(each.configs, lambda config: (config.name, SET, config.value))
+            plan.ask(each.resource_type, each.resource_name, changes)
+            yield None
+        yield from self._change(plan, dry_run=request.validate_only)
+        responses = []
+        for (kind, name, _), outcome in zip(plan.asked, plan.outcomes, strict=True):
+            responses.append(Altered(*outcome, kind, name))
+            yield None
+        yield from plan.let_go(request.resources)
+        return AlterConfigsResponse(0, responses)
+
+    def incremental_alter_configs(self, _context: RequestContext, request: IncrementalAlterConfigsRequest) -> Slices:
+        """KIP-339: change individual settings; list settings can be appended to and subtracted from."""
+        return Slices(self.catalogue.one_at_a_time.steps(self._alter_incrementally(request)), is_change=True)
+
+    def _alter_incrementally(self, request: IncrementalAlterConfigsRequest) -> Steps:
+        plan = Plan(replace=False)
+        for each in request.resources:
+            changes: Changes = yield from made_of(
+                each.configs, lambda config: (config.name, config.config_operation, config.value)
+            )
+            plan.ask(each.resource_type, each.resource_name, changes)
+            yield None
+        yield from self._change(plan, dry_run=request.validate_only)
+        responses = []
+        for (kind, name, _), outcome in zip(plan.asked, plan.outcomes, strict=True):
+            responses.append(IncrementallyAltered(*outcome, kind, name))
+            yield None
+        yield from plan.let_go(request.resources)
+        return IncrementalAlterConfigsResponse(0, responses)
+
+    def _change(self, plan: Plan, *, dry_run: bool) -> Steps:
+        """Check all resources, then make the changes of topics in one write and those of groups in another. There is an
+        outcome for each resource; one that is refused does not stop the others, as in Kafka.
+
+        Nobody is locked out while the resources are checked. What others have changed meanwhile is checked again.
+        """
+        if any(kind == GROUP for kind, _ in plan.counts):
+            self.groups.refresh()
+        for index in range(len(plan.asked)):
+            self._check(plan, index)
+            yield None
+        if dry_run:
+            return
+        with (yield from self.catalogue.changing_in_steps()):
+            if plan.groups.changes:
+                self.groups.refresh()
+            known = self.catalogue.by_name
+            again = plan.topics.outdated(lambda topic: topic.configs.own if known.get(topic.name) is topic else GONE)
+            again += plan.groups.outdated(self.groups.own)
+            for index in again:
+                self._check(plan, index)
+            yield from plan.topics.make(self.catalogue.configure, plan.outcomes)
+            yield from plan.groups.make(self.groups.configure, plan.outcomes)
+
+    def _check(self, plan: Plan, index: int) -> None:
+        """Plan what the request wants of resource number `index`, or note why that is refused."""
+        kind, name, changes = plan.asked[index]
+        if plan.counts[kind, name] > 1:
+            failure: Failure | None = INVALID_REQUEST, "Each resource must appear at most once."
+        else:
+            failure = _malformed(changes)
+        if failure is None and kind == TOPIC:
+            failure = self._plan_topic(plan.topics, index, name, changes, replace=plan.replace)
+        elif failure is None and kind == GROUP:
+            failure = self._plan_group(plan.groups, index, name, changes, replace=plan.replace)
+        elif failure is None and kind == BROKER:
+            failure = self._wrong_broker(name) or _fixed(changes)
+        elif failure is None:
+            failure = INVALID_REQUEST, f"Unknown resource type {kind}"
+        plan.outcomes[index] = failure or DONE
+
+    def _plan_topic(
+        self, plan: Planned[Topic, Configs], index: int, name: str, changes: Changes, *, replace: bool
+    ) -> Failure | None:
+        if not name:
+            return INVALID_REQUEST, "Default topic resources are not allowed."
+        topic = self._topic(name)
+        if not isinstance(topic, Topic):
+            return topic
+        before = topic.configs.own
+        try:
+            own = _changed(topic.configs, {} if replace else before, changes)
+            configs = Configs(self.settings, own)
+        except InvalidConfig as error:
+            return ErrorCode.INVALID_CONFIG, str(error)
+        if own != before:
+            plan.add(index, topic, configs, before)
+        return None
+
+    def _plan_group(
+        self, plan: Planned[str, dict[str, str]], index: int, group_id: str, changes: Changes, *, replace: bool
+    ) -> Failure | None:
+        if not group_id:
+            return INVALID_REQUEST, "Default group resources are not allowed."
+        if len(group_id.encode()) > self.settings.group_id_max_bytes:
+            return INVALID_REQUEST, f"The group id has more than {self.settings.group_id_max_bytes} bytes."
+        groups = self.groups
+        before = groups.own(group_id)
+        own = {} if replace else dict(before)
+        try:
+            for name, operation, value in changes:
+                if operation == DELETE:
+                    own.pop(name, None)
+                elif operation == SET:
+                    own[name] = value or ""
+                else:
+                    raise _not_a_list(operation, name)
+            groups.check(own)
+        except InvalidConfig as error:
+            return ErrorCode.INVALID_CONFIG, str(error)
+        if own != before:
+            more = bool(own) - bool(before)
+            if more > 0 and len(groups) + plan.more >= self.settings.max_groups:
+                count = len(groups) + plan.more
+                return ErrorCode.POLICY_VIOLATION, f"{count} groups have settings, max.groups allows no more."
+            plan.add(index, group_id, own, before, more)
+        return None
+
+    def _topic(self, name: str) -> Topic | Failure:
+        reason = why_invalid(name)
+        if reason is not None:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION, reason
+        topic = self.catalogue.by_name.get(name)
+        if topic is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
+        return topic
+
+    def _wrong_broker(self, name: str) -> Failure | None:
+        """The failure unless a broker resource is named by this node's id, or empty for all brokers."""
+        if not name:
+            return None
+        digits = name.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit()):
+            return ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name[:100]}"
+        if len(digits) > 10 or int(name) != self.node_id:
+            message = f"Unexpected broker id, expected {self.node_id} or empty string, but received {name[:100]}"
+            return ErrorCode.INVALID_REQUEST, message
+        return None
+
+
+def _fixed(changes: Changes) -> Failure:
+    if not changes:
+        return ErrorCode.NONE, None
+    return ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {_names(changes)}"
+
+
+def _malformed(changes: Changes) -> Failure | None:
+    if len(changes) > MOST_CHANGES:
+        return ErrorCode.INVALID_REQUEST, f"{len(changes)} changes of one resource, which has fewer settings."
+    if len({name for name, _, _ in changes}) < len(changes):
+        return ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys"
+    nulls = [name for name, operation, value in changes if value is None and operation != DELETE]
+    if nulls:
+        return ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}"
+    unknown = [operation for _, operation, _ in changes if not SET <= operation <= SUBTRACT]
+    if unknown:
+        return ErrorCode.INVALID_REQUEST, f"Unknown operations type {unknown[0]}"
+    return None
+
+
+def _changed(configs: Configs, own: Mapping[str, str], changes: Changes) -> dict[str, str]:
+    """A topic's own settings after the changes."""
+    changed = dict(own)
+    for name, operation, value in changes:
+        if operation == DELETE:
+            changed.pop(name, None)
+        elif operation == SET:
+            changed[name] = value or ""
+        else:
+            row = row_of(name)
+            if row.type is not ConfigType.LIST:
+                raise _not_a_list(operation, name)
+            items = dict.fromkeys(item for item in text_of(configs.value(name)).split(",") if item)
+            for item in (value or "").split(","):
+                if operation == APPEND:
+                    items[item] = None
+                else:
+                    items.pop(item, None)
+            changed[name] = ",".join(items)
+    return changed
+
+
+def _not_a_list(operation: int, name: str) -> InvalidConfig:
+    return InvalidConfig(f"Can't {_OPERATIONS[operation]} to key {name} because its type is not LIST.")
+
+
+def _names(changes: Changes) -> str:
+    return ", ".join(name for name, _, _ in changes)
+
+
+def _shown(synonyms: Iterable[Synonym], is_secret: bool = False) -> list[DescribeConfigsSynonym]:
+    return [DescribeConfigsSynonym(each.name, None if is_secret else each.value, each.source) for each in synonyms]
+
+
+def _documentation(doc: str, has_effect: bool) -> str:
+    return doc if has_effect else f"{doc} Stored, without effect here."
+
+
+def _type_of(row: Setting, value: object) -> ConfigType:
+    """Kafka's nearest config type."""
+    if row.is_secret:
+        return ConfigType.PASSWORD
+    sample = value if value is not None else row.default
+    if isinstance(sample, bool):
+        return ConfigType.BOOLEAN
+    if isinstance(sample, float):
+        return ConfigType.DOUBLE
+    if isinstance(sample, tuple):
+        return ConfigType.LIST
+    if isinstance(sample, int) or row.kind.startswith("int"):
+        return ConfigType.LONG if isinstance(sample, int) and sample > INT_MAX else ConfigType.INT
+    return ConfigType.STRING

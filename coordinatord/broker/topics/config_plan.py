@@ -1,0 +1,97 @@
+"""What a request of AlterConfigs or IncrementalAlterConfigs changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from coordinatord.broker.topics.catalogue import Topic
+from coordinatord.broker.topics.configs import Configs
+from coordinatord.transport.net.slices import Steps, let_go
+from kafka_wire.errors import ErrorCode
+
+MOST_CHANGES = 1_000
+"""Changes of one resource that are looked at: a topic has some thirty settings."""
+
+Failure = tuple[ErrorCode, str | None]
+"""(error, message): why a resource is rejected."""
+
+Changes = list[tuple[str, int, str | None]]
+"""(name, operation, value)"""
+
+Asked = tuple[int, str, Changes]
+"""(resource type, name, changes): what a request wants of one resource."""
+
+DONE: Failure = (ErrorCode.NONE, None)
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class Planned(Generic[Key, Value]):
+    """The valid changes of a request that are made in one write; `more` is how many resources get settings of their
+    own that have none. `before` is what each change was made of.
+    """
+
+    def __init__(self) -> None:
+        self.changes: dict[Key, Value] = {}
+        self.before: dict[Key, Mapping[str, str]] = {}
+        self.indexes: dict[Key, int] = {}
+        self.more = 0
+
+    @property
+    def parts(self) -> list[dict[Any, Any]]:
+        """Everything that grows with the request."""
+        return [self.changes, self.before, self.indexes]
+
+    def add(self, index: int, key: Key, value: Value, before: Mapping[str, str], more: int = 0) -> None:
+        """Plan the change that resource number `index` of the request wants."""
+        self.changes[key] = value
+        self.before[key] = before
+        self.indexes[key] = index
+        self.more += more
+
+    def outdated(self, now: Callable[[Key], Mapping[str, str]]) -> list[int]:
+        """Take out the changes of resources that somebody else has changed meanwhile. Returns their numbers."""
+        changed = [key for key, before in self.before.items() if now(key) != before]
+        for key in changed:
+            del self.changes[key], self.before[key]
+        return [self.indexes.pop(key) for key in changed]
+
+    def make(self, configure: Callable[[Mapping[Key, Value]], Steps], outcomes: list[Failure]) -> Steps:
+        """Make the changes. If the write fails, none is made, and that is the outcome of each."""
+        if self.changes:
+            try:
+                yield from configure(self.changes)
+            except OSError as error:
+                for index in self.indexes.values():
+                    outcomes[index] = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+
+
+class Plan:
+    """What a request changes."""
+
+    def __init__(self, *, replace: bool) -> None:
+        self.asked: list[Asked] = []
+        self.replace = replace
+        self.counts = Counter[tuple[int, str]]()
+        self.topics = Planned[Topic, Configs]()
+        self.groups = Planned[str, dict[str, str]]()
+        self.outcomes: list[Failure] = []
+
+    def let_go(self, resources: list[Any]) -> Steps:
+        """Free everything that has grown with the request, and what it lists."""
+        for each in resources if len(resources) < MOST_CHANGES else ():  # few with many changes, or many with few
+            yield from let_go(each.configs)
+        for _, _, changes in self.asked if len(self.asked) < MOST_CHANGES else ():
+            yield from let_go(changes)
+        planned = (self.topics, self.groups)
+        parts = [part for each in planned for part in each.parts]
+        yield from let_go(resources, self.asked, self.counts, self.outcomes, *parts)
+
+    def ask(self, kind: int, name: str, changes: Changes) -> None:
+        """The request wants these changes of a resource."""
+        self.asked.append((kind, name, changes))
+        self.counts[kind, name] += 1
+        self.outcomes.append(DONE)

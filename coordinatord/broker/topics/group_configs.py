@@ -1,0 +1,248 @@
+"""The settings of individual groups, and the small file in which they survive a restart.
+
+Each request's changes replace `<data>/groups.json` once, whole and durably, as with topics.json. As in Kafka, a group
+need not exist to have settings, and keeps them when it is deleted. Of Kafka's group settings, those of the consumer
+protocol are served; `offsets.retention.minutes` is our addition: in Kafka it is a broker setting only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from coordinatord.base.config import Settings
+from coordinatord.base.observe.logger import get_logger
+from coordinatord.broker.log.disk import Disk, read_text, replace_json
+from coordinatord.broker.log.errors import LogDamaged, other_version
+from coordinatord.broker.topics.config_table import ConfigSource, ConfigType, InvalidConfig, TopicConfig, Value
+from coordinatord.broker.topics.configs import Synonym, broker_synonyms, parse, text_of
+from coordinatord.transport.cluster.shared import Sharing
+
+log = get_logger("coordinatord.broker.topics")
+
+FILE = "groups.json"
+VERSION = 1
+
+NEVER_MS = 1 << 62
+"""An unlimited retention."""
+
+RETENTION = "offsets.retention.minutes"
+SESSION_TIMEOUT = "consumer.session.timeout.ms"
+HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
+ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
+NO_RETENTION = -1
+
+
+def _not_zero(name: str, minutes: Value) -> None:
+    if minutes == 0:
+        raise InvalidConfig(f"Invalid value 0 for configuration {name}: Value must be at least 1, or -1 for never")
+
+
+def _of_consumers(name: str, default: int, minimum: int, doc: str) -> TopicConfig:
+    """A setting of the consumer protocol: `consumer.…` of a group, `group.consumer.…` of the broker."""
+    attribute = f"group.{name}".replace(".", "_")
+    return TopicConfig(
+        name, ConfigType.INT, default, doc, minimum=minimum, broker_names=(f"group.{name}",),
+        from_settings=lambda settings: int(getattr(settings, attribute)),
+    )  # fmt: skip
+
+
+TABLE: dict[str, TopicConfig] = {
+    SESSION_TIMEOUT: _of_consumers(
+        SESSION_TIMEOUT, 45_000, 1, "The timeout to detect client failures when using the consumer group protocol."
+    ),
+    HEARTBEAT_INTERVAL: _of_consumers(
+        HEARTBEAT_INTERVAL, 5_000, 1, "The heartbeat interval given to the members of a consumer group."
+    ),
+    ASSIGNMENT_INTERVAL: _of_consumers(
+        ASSIGNMENT_INTERVAL, 1_000, 0, "The interval between assignment updates for a consumer group."
+    ),
+    RETENTION: TopicConfig(
+        RETENTION, ConfigType.INT, 10_080,
+        "Minutes after which the offsets of an empty group, or of topics that it no longer reads, go. -1: never.",
+        minimum=NO_RETENTION, check=_not_zero, broker_names=(RETENTION,),
+        from_settings=lambda settings: settings.offsets_retention_minutes,
+    ),
+}  # fmt: skip
+
+
+BOUNDS = {
+    SESSION_TIMEOUT: ("group.consumer.min.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
+    HEARTBEAT_INTERVAL: ("group.consumer.min.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
+    ASSIGNMENT_INTERVAL: ("group.consumer.min.assignment.interval.ms", "group.consumer.max.assignment.interval.ms"),
+}
+"""The broker's settings between which a group's must be. Those that were set when the bounds were others are capped."""
+
+
+class GroupConfigs:
+    """Each group's own settings, as text; a group inherits the rest from the broker's settings."""
+
+    def __init__(self, settings: Settings, disk: Disk, directory: str, shared: Sharing | None = None) -> None:
+        """LogDamaged when the file is not valid. `shared` is set when other processes change it, too."""
+        self._shared = shared
+        self._shared_change = 0 if shared is None else shared.groups_change
+        self._settings = settings
+        self._disk = disk
+        self._path = f"{directory}/{FILE}"
+        self._own: dict[str, dict[str, str]] = {}
+        self.changes = 0
+        self._retention_ms: dict[str, int] = {}
+        self._numbers: dict[str, dict[str, int]] = {}  # settings of the consumer protocol
+        self._take(self._read())
+        self._warn_of_capped()
+
+    def __len__(self) -> int:
+        return len(self._own)
+
+    @property
+    def group_ids(self) -> Iterable[str]:
+        """The groups that have settings of their own."""
+        return self._own
+
+    def refresh(self) -> None:
+        """Apply changes of other processes."""
+        if self._shared is None or self._shared.groups_change == self._shared_change:
+            return
+        change = self._shared.groups_change  # before the file: it may be replaced meanwhile
+        self._take(self._read())
+        self._shared_change = change
+
+    def own(self, group_id: str) -> Mapping[str, str]:
+        """The group's own settings."""
+        return self._own.get(group_id, {})
+
+    def retention_ms(self, group_id: str) -> int:
+        """How long the group's unused offsets are kept, in ms."""
+        found = self._retention_ms.get(group_id)
+        return self._settings.offsets_retention_ms if found is None else found
+
+    def number(self, group_id: str, name: str, default: int) -> int:
+        """A setting of the consumer protocol; `default` where the group has none of its own."""
+        own = self._numbers.get(group_id)
+        return default if own is None else own.get(name, default)
+
+    def check(self, own: Mapping[str, str]) -> None:
+        """InvalidConfig when these settings are not valid for a group."""
+        for name, text in own.items():
+            parse(_row(name), text)
+        self._check_consumer(own)
+
+    def _check_consumer(self, own: Mapping[str, str]) -> None:
+        """Kafka's rules for settings of the consumer protocol: within the broker's bounds, a heartbeat in a session."""
+        values = {name: int(text) for name, text in own.items() if name in BOUNDS}
+        for name, value in values.items():
+            least, most = self._bounds(name)
+            if value < least:
+                raise InvalidConfig(f"{name} must be greater than or equal to {BOUNDS[name][0]}")
+            if value > most:
+                raise InvalidConfig(f"{name} must be less than or equal to {BOUNDS[name][1]}")
+        session_ms = values.get(SESSION_TIMEOUT, self._settings.group_consumer_session_timeout_ms)
+        if values and session_ms <= values.get(HEARTBEAT_INTERVAL, self._settings.group_consumer_heartbeat_interval_ms):
+            raise InvalidConfig(f"{SESSION_TIMEOUT} must be greater than {HEARTBEAT_INTERVAL}")
+
+    def configure(self, changes: Mapping[str, Mapping[str, str]]) -> Generator[Callable[[], object], Any, None]:
+        """Replace the own settings of these groups durably. Yields the write, for another thread
+        (transport/net/slices.py). Raises OSError when that fails.
+        """
+        changed = {**self._own, **{group_id: dict(own) for group_id, own in changes.items()}}
+        for group_id, own in changes.items():
+            if not own:
+                del changed[group_id]
+        yield lambda: replace_json(self._disk, self._path, {"version": VERSION, "groups": changed})
+        self._own = changed
+        self.changes += 1
+        for group_id, own in changes.items():
+            self._take_one(group_id, own)
+        if self._shared is not None:
+            self._shared.groups_changed()
+            self._shared_change = self._shared.groups_change
+
+    # Describing
+
+    def value(self, group_id: str, row: TopicConfig) -> str:
+        """The effective value, as text."""
+        own = self.own(group_id).get(row.name)
+        return text_of(row.inherited(self._settings) if own is None else parse(row, own))
+
+    def synonyms(self, group_id: str, row: TopicConfig) -> list[Synonym]:
+        """The possible origins of the value, the effective one first."""
+        inherited = broker_synonyms(self._settings, row.broker_names, row.default)
+        if row.name in self.own(group_id):
+            inherited.insert(0, Synonym(row.name, self.value(group_id, row), ConfigSource.GROUP))
+        return inherited
+
+    # Within
+
+    def _take(self, own: dict[str, dict[str, str]]) -> None:
+        before = self._own
+        if own == before:
+            return
+        self.changes += 1
+        self._own = own
+        for group_id in before.keys() - own.keys():
+            self._take_one(group_id, {})
+        for group_id, each in own.items():
+            if before.get(group_id) != each:
+                self._take_one(group_id, each)
+
+    def _take_one(self, group_id: str, own: Mapping[str, str]) -> None:
+        self._retention_ms.pop(group_id, None)
+        self._numbers.pop(group_id, None)
+        if own:
+            self._retention_ms[group_id] = self._retention_of(own)
+            self._numbers[group_id] = {name: self._capped(name, own[name]) for name in BOUNDS if name in own}
+
+    def _capped(self, name: str, text: str) -> int:
+        """The value within the broker's bounds, which may have been others when it was set (GroupConfig.evaluate)."""
+        least, most = self._bounds(name)
+        return max(least, min(int(text), most))
+
+    def _bounds(self, name: str) -> tuple[int, int]:
+        least, most = (getattr(self._settings, bound.replace(".", "_")) for bound in BOUNDS[name])
+        return least, most
+
+    def _warn_of_capped(self) -> None:
+        capped = [
+            (group_id, name, text, self._numbers[group_id][name])
+            for group_id, own in self._own.items()
+            for name, text in own.items()
+            if name in BOUNDS and self._numbers[group_id][name] != int(text)
+        ]
+        if capped:
+            group_id, name, text, value = capped[0]
+            log.warning(
+                "settings of groups are beyond the broker's bounds, and are capped",
+                settings=len(capped), group=group_id, name=name, value=text, capped_to=value,
+            )  # fmt: skip
+
+    def _retention_of(self, own: Mapping[str, str]) -> int:
+        if RETENTION not in own:
+            return self._settings.offsets_retention_ms
+        minutes = int(own[RETENTION])
+        return NEVER_MS if minutes == NO_RETENTION else minutes * 60_000
+
+    def _read(self) -> dict[str, dict[str, str]]:
+        text = read_text(self._disk, self._path)
+        if text is None:
+            return {}
+        try:
+            content = orjson.loads(text)
+            if content["version"] != VERSION:
+                raise other_version(self._path, content["version"], VERSION)
+            groups = {str(group_id): dict(own) for group_id, own in content["groups"].items()}
+            for group_id, own in groups.items():
+                if self._own.get(group_id) != own:
+                    for name, text in own.items():
+                        parse(_row(name), text)
+        except (ValueError, KeyError, TypeError, AttributeError, InvalidConfig) as error:
+            raise LogDamaged(self._path, 0, f"not a list of groups' settings: {error!r}") from None
+        return groups
+
+
+def _row(name: str) -> TopicConfig:
+    row = TABLE.get(name)
+    if row is None:
+        raise InvalidConfig(f"Unknown group config name: {name}")
+    return row

@@ -1,0 +1,311 @@
+"""The shell's interface to the embedded topics: one object, its handlers, and a few lookups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from coordinatord.base.config import Settings
+from coordinatord.broker.log.config import LogConfig
+from coordinatord.broker.log.data_dir import DataDirectory
+from coordinatord.broker.log.partition_log import PartitionLog
+from coordinatord.broker.log.writer import LogWriter
+from coordinatord.broker.topics.catalogue import Catalogue, internal_configs
+from coordinatord.broker.topics.configs import Configs
+from coordinatord.broker.topics.group_configs import GroupConfigs
+from coordinatord.broker.topics.markers import TransactionalAppends
+from coordinatord.broker.topics.names import LEDGER_TOPIC, OFFSETS_TOPIC, TRANSACTION_TOPIC
+from coordinatord.broker.topics.participation import Nobody, TransactionCoordinator
+from coordinatord.broker.topics.producer_ids import ProducerIds
+from coordinatord.broker.topics.shared_catalogue import SharedCatalogue
+from coordinatord.transport.cluster.nodes import Nodes
+from coordinatord.transport.cluster.shared import Sharing
+from coordinatord.transport.net.by_need import Handlers, by_need
+from kafka_wire.api_key import ApiKey
+
+if TYPE_CHECKING:
+    from coordinatord.broker.topics.admin import Administration
+    from coordinatord.broker.topics.fetch import Fetching, ScheduleAt
+    from coordinatord.broker.topics.produce import Producing
+    from coordinatord.transport.net.request import RequestContext
+    from coordinatord.transport.net.slices import Steps
+
+REPLICA_APIS = (ApiKey.DESCRIBE_LOG_DIRS, ApiKey.ELECT_LEADERS, ApiKey.LIST_PARTITION_REASSIGNMENTS)
+CONFIG_APIS = (
+    ApiKey.DESCRIBE_CONFIGS,
+    ApiKey.ALTER_CONFIGS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.LIST_CONFIG_RESOURCES,
+)
+OFFSET_APIS = (ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH)
+DESCRIBING_APIS = (
+    ApiKey.METADATA,
+    ApiKey.DESCRIBE_CLUSTER,
+    ApiKey.DESCRIBE_PRODUCERS,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+)
+ADMINISTRATION_APIS = (ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS)
+
+
+class Topics:
+    """Constructed once the data directory is open: reads the catalogue, reconciles topics with directories, and applies
+    each topic's settings to its partitions' logs. Raises LogDamaged when the catalogue is not valid, OSError when it
+    cannot be written.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        data: DataDirectory,
+        writer: LogWriter,
+        nodes: Nodes,
+        *,
+        new_uuid: Callable[[], bytes],
+        now_ms: Callable[[], int],
+        schedule_at: ScheduleAt,
+        shared: tuple[Sharing, Callable[..., object]] | None = None,
+    ) -> None:
+        """`new_uuid` returns 16 random bytes, `schedule_at(deadline_ms, callback)` an object with `cancel()`. `shared`
+        is set when other processes share the topics; its second element is the event loop's call_soon.
+        """
+        self.settings = settings
+        self.writer = writer
+        if shared is None:
+            self.catalogue = Catalogue(settings, data, nodes, new_uuid)
+        else:
+            sharing, call_soon = shared
+            self.catalogue = SharedCatalogue(
+                settings, data, nodes, new_uuid, sharing, call_soon,
+                lambda ms, callback: schedule_at(now_ms() + ms, callback),
+            )  # fmt: skip
+            self._follow(self.catalogue)
+        self.group_configs = GroupConfigs(settings, data.disk, data.path, None if shared is None else shared[0])
+        self._producers_expired_ms = now_ms()
+        self._groups_are_loaded = False
+        self._listeners: list[Callable[[str, bytes], object]] = []
+
+        lock = nullcontext if shared is None else shared[0].lock
+        self.producer_ids = ProducerIds(data.disk, data.path, lock)
+        self.participants: TransactionCoordinator = Nobody()
+        self.transactional = TransactionalAppends(self.catalogue, writer, now_ms)
+        self._nodes, self._data, self._now_ms = nodes, data, now_ms
+        self._new_uuid, self._schedule_at = new_uuid, schedule_at
+
+    def _follow(self, catalogue: SharedCatalogue) -> None:
+        """Do what follows when another process deletes topics."""
+
+        def gone(topics: list[tuple[str, bytes]]) -> None:
+            for name, topic_id in topics:
+                self._deleted(name, topic_id)
+            # Only when its records are durable: until then a successor would have to repeat this.
+            self.writer.hold(self.writer.epoch, catalogue.followed)
+
+        catalogue.on_removed = self.writer.delete
+        catalogue.on_gone = gone
+
+    def follow_deletions(self) -> None:
+        """Call after loading: tells groups of topics that were deleted before the groups were loaded."""
+        self._groups_are_loaded = True
+        if isinstance(self.catalogue, SharedCatalogue):
+            self.catalogue.catch_up()
+        else:
+            self._settle(tuple(self.catalogue.deleting))
+
+    @staticmethod
+    def log_config(settings: Settings, name: str) -> LogConfig:
+        """The settings with which a topic's log is opened, until the catalogue has been read."""
+        return Configs(settings, internal_configs(settings, name)).log_config
+
+    @property
+    def offsets_partitions(self) -> int:
+        """Partitions of `__consumer_offsets`: fixed when the data directory was created, whatever the setting now."""
+        return len(self.catalogue.by_name[OFFSETS_TOPIC].partitions)
+
+    @property
+    def transaction_partitions(self) -> int | None:
+        """Partitions of `__transaction_state`; None until the first transactional producer."""
+        topic = self.catalogue.by_name.get(TRANSACTION_TOPIC)
+        return len(topic.partitions) if topic is not None else None
+
+    def kept_partitions(self) -> list[tuple[str, int, int]]:
+        """Settings that came too late for this data directory: (name, configured value, the directory's value)."""
+        settings = self.settings
+        asked_and_kept = [
+            ("offsets.topic.num.partitions", settings.offsets_topic_num_partitions, self.offsets_partitions),
+            (
+                "transaction.state.log.num.partitions",
+                settings.transaction_state_log_num_partitions,
+                self.transaction_partitions,
+            ),
+        ]
+        return [(name, asked, kept) for name, asked, kept in asked_and_kept if kept is not None and asked != kept]
+
+    def create_transaction_topic(self) -> int:
+        """Create `__transaction_state` durably; returns its number of partitions. OSError when that fails."""
+        settings = self.settings
+        with self.catalogue.changing():
+            if self.transaction_partitions is None:
+                configs = Configs(settings, internal_configs(settings, TRANSACTION_TOPIC))
+                count = settings.transaction_state_log_num_partitions
+                self.catalogue.create([(TRANSACTION_TOPIC, self.catalogue.new_id(), count, configs)])
+        return len(self.catalogue.by_name[TRANSACTION_TOPIC].partitions)
+
+    def create_ledger_topic(self) -> None:
+        """Create `__rebalances` durably. OSError when that fails."""
+        with self.catalogue.changing():
+            if LEDGER_TOPIC not in self.catalogue.by_name:
+                configs = Configs(self.settings, internal_configs(self.settings, LEDGER_TOPIC))
+                self.catalogue.create([(LEDGER_TOPIC, self.catalogue.new_id(), self.offsets_partitions, configs)])
+
+    def handlers(self) -> dict[int, Any]:
+        """By api key: (context, request) -> response, or None (see coordinatord.transport.net.request)."""
+        return {
+            **by_need((ApiKey.PRODUCE,), lambda: self.producing),
+            **by_need((ApiKey.FETCH,), lambda: self.fetching),
+            **by_need(OFFSET_APIS, self._offsets),
+            **by_need(DESCRIBING_APIS, self._describing),
+            **by_need(ADMINISTRATION_APIS, lambda: self.administration),
+            **by_need(REPLICA_APIS, self._replicas),
+            **by_need(CONFIG_APIS, self._config_apis),
+            **by_need((ApiKey.DELETE_RECORDS,), self._deleting_records),
+        }
+
+    @cached_property
+    def fetching(self) -> Fetching:
+        """Made by the first Fetch."""
+        from coordinatord.broker.topics.fetch import Fetching
+        from coordinatord.broker.topics.fetch_sessions import FetchSessions
+
+        def new_session_id() -> int:
+            return int.from_bytes(self._new_uuid()[:4], "big") & 0x7FFF_FFFF
+
+        sessions = FetchSessions(self.settings.max_incremental_fetch_session_cache_slots, new_session_id)
+        return Fetching(self.settings, self.catalogue, self._nodes, sessions, self._now_ms, self._schedule_at)
+
+    @property
+    def fetch_sessions(self) -> int:
+        """How many there are."""
+        return len(self.fetching.sessions) if "fetching" in self.__dict__ else 0
+
+    @cached_property
+    def producing(self) -> Producing:
+        """Made by the first Produce."""
+        from coordinatord.broker.topics.produce import Producing
+
+        verifies = self.settings.transaction_partition_verification_enable
+        made = Producing(self.catalogue, self.writer, self._nodes, self._now_ms, verifies=verifies)
+        made.transactions = self.participants
+        return made
+
+    @cached_property
+    def administration(self) -> Administration:
+        """What creates and deletes topics; made by the first request for that."""
+        from coordinatord.broker.topics.admin import Administration
+
+        return Administration(self.settings, self.catalogue, self.writer, self._nodes, self._deleted)
+
+    def _describing(self) -> Handlers:
+        from coordinatord.broker.topics.describe import Describing
+
+        def create(context: RequestContext, names: Sequence[str]) -> Steps:
+            return self.administration.create_with_defaults(context, names)
+
+        return Describing(self.settings, self.catalogue, self._nodes, self._data.cluster_id, create)
+
+    def _offsets(self) -> Handlers:
+        from coordinatord.broker.topics.offsets import Offsets
+
+        return Offsets(self.catalogue)
+
+    def _replicas(self) -> Handlers:
+        from coordinatord.broker.topics.replicas import Replicas
+
+        return Replicas(self.catalogue, self._data)
+
+    def _deleting_records(self) -> Handlers:
+        from coordinatord.broker.topics.delete_records import DeletingRecords
+
+        return DeletingRecords(self.catalogue, self.writer)
+
+    def _config_apis(self) -> Handlers:
+        from coordinatord.broker.topics.config_apis import ConfigApis
+
+        return ConfigApis(self.settings, self.catalogue, self.group_configs, self._nodes)
+
+    # Lookups for the group coordinator, which makes them for every committed offset
+
+    def topic_id(self, name: str) -> bytes | None:
+        """The id of a topic; None when there is no such topic."""
+        topic = self.catalogue.by_name.get(name)
+        return topic.topic_id if topic is not None else None
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """The name of the topic with this id; None when there is none."""
+        topic = self.catalogue.by_id.get(topic_id)
+        return topic.name if topic is not None else None
+
+    def id_and_size(self, name: str) -> tuple[bytes, int] | None:
+        """The id of a topic and its number of partitions; None when there is no such topic."""
+        topic = self.catalogue.by_name.get(name)
+        return (topic.topic_id, len(topic.partitions)) if topic is not None else None
+
+    def exists(self, name: str, partition: int) -> bool:
+        """Whether a topic has this partition."""
+        topic = self.catalogue.by_name.get(name)
+        return topic is not None and 0 <= partition < len(topic.partitions)
+
+    def first_unstable_offset(self, log: PartitionLog) -> int:
+        """The start offset of a partition's first known open transaction, or the partition's end."""
+        partition = self.catalogue.partition(log.topic, log.partition)
+        return log.end_offset if partition is None else partition.first_unstable_offset
+
+    def on_deleted(self, listener: Callable[[str, bytes], object]) -> None:
+        """Call `listener(name, id)` after each topic deletion; the topic's committed offsets are useless then. Topics
+        whose offsets may remain because the process ended during the deletion are reported at once (with other workers:
+        after loading).
+        """
+        self._listeners.append(listener)
+        if not isinstance(self.catalogue, SharedCatalogue):
+            for topic_id, name in self.catalogue.deleting.items():
+                listener(name, topic_id)
+
+    def _deleted(self, name: str, topic_id: bytes) -> None:
+        for listener in self._listeners:
+            listener(name, topic_id)
+        if self._groups_are_loaded and not isinstance(self.catalogue, SharedCatalogue):
+            self._settle((topic_id,))
+
+    def _settle(self, topic_ids: tuple[bytes, ...]) -> None:
+        """Mark deletions as settled when the groups' records about them are durable."""
+        if topic_ids:
+            self.writer.hold(self.writer.epoch, lambda: self.catalogue.settled(topic_ids))
+
+    # Called by the shell, periodically and at the end
+
+    def enforce_retention(self, now_ms: int) -> int:
+        """Drop segments by retention.ms and retention.bytes, and drop idle producers when due; returns the number of
+        segments. Called every log.retention.check.interval.ms.
+        """
+        if now_ms - self._producers_expired_ms >= self.settings.producer_id_expiration_check_interval_ms:
+            self._producers_expired_ms = now_ms
+            self.expire_producers(now_ms)
+        return self.writer.apply_retention(now_ms)
+
+    def expire_producers(self, now_ms: int) -> int:
+        """Drop producers that have been idle for producer.id.expiration.ms; returns how many."""
+        idle_ms = self.settings.producer_id_expiration_ms
+        return sum(
+            partition.expire_producers(now_ms, idle_ms) for topic in self.catalogue for partition in topic.partitions
+        )
+
+    def drain(self) -> None:
+        """The daemon is stopping: answer parked requests, and write snapshots of the producers. The next start finds
+        later appends in the log.
+        """
+        if "fetching" in self.__dict__:
+            self.fetching.drain()
+        for topic in self.catalogue:
+            for partition in topic.partitions:
+                partition.write_snapshot(flush=True)

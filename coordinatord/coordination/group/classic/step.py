@@ -1,0 +1,293 @@
+"""The classic group protocol: members join, the leader assigns, members sync, send heartbeats and leave.
+
+`step(group, event, now_ms)` is the entry point for every decision. It dispatches on the event's type, changes the
+group, and returns in its `Result` what to log, what to answer and which timers to set. It is synchronous and uses no
+clock, no randomness and no I/O: `now_ms` (epoch milliseconds, never decreasing) is passed in, ids come from
+`group.new_id`. A step has applied whatever it logs; none of its replies may be sent before those records are durable.
+
+      Empty ──join──▶ PreparingRebalance ──all rejoined, or time is up──▶ CompletingRebalance ──leader syncs──▶ Stable
+        ▲                │  ▲     ▲                                              │                              │
+        └── nobody left ─┘  │     └── a member joins, leaves, expires, changes ──┘                              │
+                            └───────────────── a member joins, leaves, expires, changes ────────────────────────┘
+
+states.py has the table of states, joining.py what a rejoin does in each of them. `step` may be called with a group that
+does not exist yet: a group *exists* once a join or an offset has created it. When `group.exists` is False after a step,
+the shell drops the group.
+
+Nearly all requests are heartbeats. A heartbeat moves `member.session_deadline_ms` and returns a constant. A session
+timer that fires before that deadline is set again. As long as `group.version` does not change, two requests can be
+repeated without a step: a heartbeat (`Member.keep_alive`) and a commit (`commit_like_before`). The shell's
+shortcuts do so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from coordinatord.coordination.group import events
+from coordinatord.coordination.group.bury import bury
+from coordinatord.coordination.group.classic.joining import join
+from coordinatord.coordination.group.classic.leaving import leave
+from coordinatord.coordination.group.classic.members import (
+    add_member,
+    answer_join,
+    answer_sync,
+    join_error,
+    keep_alive,
+    refusal,
+    remove_member,
+)
+from coordinatord.coordination.group.classic.rebalance import (
+    complete_join,
+    join_timed_out,
+    prepare_rebalance,
+    sync_timed_out,
+)
+from coordinatord.coordination.group.classic.stated import stated
+from coordinatord.coordination.group.classic.subscription import subscribed_topics
+from coordinatord.coordination.group.classic.syncing import sync
+from coordinatord.coordination.group.offsets.committed import commit, delete, delete_offsets, expire, topic_deleted
+from coordinatord.coordination.group.offsets.transactional import commit_transactional, end_transaction
+from coordinatord.coordination.group.replay import drop_logged_members
+from coordinatord.coordination.group.result import (
+    JOIN,
+    NOTHING,
+    SESSION,
+    SYNC,
+    Dropped,
+    Result,
+    Schedule,
+    TimerKey,
+    Trigger,
+)
+from coordinatord.coordination.group.state import HEARTBEAT_RESULTS, NEVER, Group, Member, heartbeat_error
+from coordinatord.coordination.group.states import DEAD, PREPARING_REBALANCE, STABLE, Cause, Why
+from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.offset_delete import OffsetDeleteRequest
+from kafka_wire.api.sync_group import SyncGroupResponse
+from kafka_wire.errors import ErrorCode
+
+HEARTBEAT_ILLEGAL_GENERATION = heartbeat_error(ErrorCode.ILLEGAL_GENERATION)
+HEARTBEAT_REFUSALS = {
+    error: heartbeat_error(error)
+    for error in (
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.INVALID_GROUP_ID,
+    )
+}
+
+_consumer_step: list[Callable[[Group, Any, int], Result]] = []
+"""The consumer protocol's step, once it is imported: with an import for each event that took half a µs."""
+
+
+def step(group: Group, event: Any, now_ms: int) -> Result:
+    """Handle one event: one of events.py, a HeartbeatRequest or an OffsetDeleteRequest."""
+    if group.consumer is not None:
+        return consumer_step(group, event, now_ms)
+    return HANDLERS[type(event)](group, event, now_ms)
+
+
+def consumer_step(group: Group, event: Any, now_ms: int) -> Result:
+    """The step of a group with members of the consumer protocol. A start does not need its modules: they come with the
+    first such group, or soon after the start (coordinatord/server/daemon/later.py).
+    """
+    if not _consumer_step:
+        from coordinatord.coordination.group.consumer.step import consumer_step as step_with_consumers
+
+        _consumer_step.append(step_with_consumers)
+    return _consumer_step[0](group, event, now_ms)
+
+
+def heartbeat(group: Group, request: HeartbeatRequest, now_ms: int) -> Result:
+    """Extend the member's session. Returns a constant, unless the deadline moves to before the member's timer."""
+    member = group.members.get(request.member_id)
+    if member is None or request.group_instance_id is not None:
+        error = _heartbeat_refusal(group, request)
+        if error is not None:
+            return HEARTBEAT_REFUSALS[error]
+        assert member is not None
+    if request.generation_id != group.generation_id:
+        return HEARTBEAT_ILLEGAL_GENERATION
+    member.keep_alive(now_ms)
+    if now_ms + member.session_timeout_ms < member.timer_ms:
+        result = Result(reply=group.heartbeat_result.reply)
+        keep_alive(group, member, member.session_timeout_ms, now_ms, result)
+        return result
+    return group.heartbeat_result
+
+
+def timed_out(group: Group, event: events.TimedOut, now_ms: int) -> Result:
+    """A timer fired: perhaps early, perhaps for something that no longer exists."""
+    key = event.key
+    if key.kind == SESSION:
+        return _session_timed_out(group, key, now_ms)
+    if key.kind not in (JOIN, SYNC) or key.member_id:
+        return NOTHING  # a timer of the other protocol: the group was converted
+    deadline_ms = group.join_deadline_ms if key.kind == JOIN else group.sync_deadline_ms
+    if deadline_ms == NEVER:
+        return NOTHING
+    if now_ms < deadline_ms:
+        return Result(timers=[Schedule(key, deadline_ms)])
+    result = Result()
+    if key.kind == JOIN:
+        join_timed_out(group, now_ms, result)
+    else:
+        sync_timed_out(group, now_ms, result)
+    return result
+
+
+def rebalance(group: Group, event: events.Rebalance, now_ms: int) -> Result:
+    """Ask all members to rejoin. A group without members, or one that rebalances already, stays as it is."""
+    if not group.members or group.state is PREPARING_REBALANCE:
+        return NOTHING
+    result = Result()
+    prepare_rebalance(group, Trigger(Why.FORCED, f"forced: {event.reason}", "", event.reason), now_ms, result)
+    return result
+
+
+def unload(group: Group, event: events.Unload, now_ms: int) -> Result:
+    """Answer all parked requests and stop serving the group. The log keeps it."""
+    if group.state is DEAD:
+        return NOTHING
+    result = Result()
+    for member in group.members.values():
+        answer_join(group, member, join_error(event.error, member.member_id), result)
+        answer_sync(member, SyncGroupResponse(error_code=event.error), result)
+    bury(group, "no longer served here", now_ms, result)
+    return result
+
+
+def restore(group: Group, now_ms: int) -> Result:
+    """Rebuild the volatile state from the durable state that a load has replayed. Sessions start anew.
+
+    The log holds each member's metadata for the selected protocol only: a member that rejoins with more has changed.
+    """
+    if group.consumer is not None:
+        group.current_state_timestamp_ms = now_ms
+        if group.surroundings is None:
+            return NOTHING
+        from coordinatord.coordination.group.consumer.timeouts import restore as restore_consumer  # as consumer_step
+
+        return restore_consumer(group, group.consumer, group.surroundings, now_ms)
+    result = Result()
+    metadata = group.metadata
+    if metadata is None:
+        group.current_state_timestamp_ms = now_ms
+        return result
+    group.generation_id = metadata.generation
+    group.protocol_type = metadata.protocol_type or None
+    group.protocol_name = (metadata.protocol or "") if metadata.members else metadata.protocol
+    group.leader_id = metadata.leader
+    group.current_state_timestamp_ms = metadata.current_state_timestamp
+    for logged in metadata.members:
+        if (
+            not logged.member_id
+            or logged.member_id in group.members
+            or logged.group_instance_id in group.static_members
+        ):
+            # coordinatord and Kafka never log this, but a log may come from another program. The member must join anew.
+            result.changes.append(Dropped(logged.member_id, logged.group_instance_id, Cause.NOT_LOADED))
+            continue
+        timeout_ms = logged.session_timeout if logged.rebalance_timeout == -1 else logged.rebalance_timeout
+        protocols, rebalance_timeout_ms, session_timeout_ms = stated(
+            ((metadata.protocol or "", logged.subscription),), timeout_ms, logged.session_timeout
+        )
+        member = Member(
+            logged.member_id,
+            logged.group_instance_id,
+            logged.client_id,
+            logged.client_host,
+            rebalance_timeout_ms,
+            session_timeout_ms,
+            protocols,
+            logged.assignment,
+        )
+        add_member(group, member, metadata.protocol_type)
+        keep_alive(group, member, member.session_timeout_ms, now_ms, result)
+    if group.members:
+        if group.leader_id not in group.members:
+            group.leader_id = next(iter(group.members))
+        group.state = STABLE  # not a transition: the group was Stable before the restart
+        group.heartbeat_result = HEARTBEAT_RESULTS[STABLE]
+    drop_logged_members(group)
+    group.subscribed_topics = subscribed_topics(group)
+    if len(group.members) > group.settings.max_size:
+        text = f"loaded with more than {group.settings.max_size} members"
+        prepare_rebalance(group, Trigger(Why.TOO_MANY_MEMBERS, text), now_ms, result)
+    return result
+
+
+def _heartbeat_refusal(group: Group, request: HeartbeatRequest) -> ErrorCode | None:
+    if not group.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if group.state is DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return refusal(group, request.member_id, request.group_instance_id)
+
+
+def _session_timed_out(group: Group, key: TimerKey, now_ms: int) -> Result:
+    member_id = key.member_id
+    member = group.members.get(member_id)
+    if member is None:
+        return _pending_id_timed_out(group, key, now_ms)
+    if min(now_ms, member.timer_ms) < member.session_deadline_ms:
+        # The member has sent something since the timer was set. Its new deadline may have passed, too. The shell has
+        # read the sockets only up to the old deadline, so the timer is set again: it fires after the next read.
+        member.timer_ms = deadline_ms = member.session_deadline_ms
+        return Result(timers=[Schedule(key, deadline_ms)])
+    member.timer_ms = NEVER
+    parked = member.join_reply_to is not None or member.sync_reply_to is not None
+    if parked and not member.is_new:
+        # The member waits for the group's answer. That answer gives it a new deadline, unless it comes from a refused
+        # upgrade to the consumer protocol: then, as in Kafka, who is gone stays until the rebalance ends without him.
+        return NOTHING
+    result = Result()
+    # A new member whose client still waits must start over.
+    answer_join(group, member, join_error(ErrorCode.UNKNOWN_MEMBER_ID), result)
+    remove_member(group, member_id, Cause.JOIN_EXPIRED if member.is_new else Cause.SESSION_EXPIRED, result)
+    if group.state is PREPARING_REBALANCE:
+        _complete_if_all_joined(group, now_ms, result)
+    else:
+        trigger = Trigger(Why.SESSION_EXPIRED, f"session of member {member_id} expired", member_id)
+        prepare_rebalance(group, trigger, now_ms, result)
+    return result
+
+
+def _pending_id_timed_out(group: Group, key: TimerKey, now_ms: int) -> Result:
+    timer = group.pending_members.get(key.member_id)
+    if timer is None:
+        return NOTHING
+    if now_ms < timer.deadline_ms:
+        return Result(timers=[timer])
+    result = Result()
+    remove_member(group, key.member_id, Cause.ID_NOT_USED, result)
+    _complete_if_all_joined(group, now_ms, result)
+    return result
+
+
+def _complete_if_all_joined(group: Group, now_ms: int, result: Result) -> None:
+    """Like Kafka, let an expiry cut the initial rebalance delay short; a join or a leave does not."""
+    if group.state is PREPARING_REBALANCE and group.has_all_members_joined():
+        complete_join(group, now_ms, result)
+
+
+HANDLERS: dict[type[Any], Callable[[Group, Any, int], Result]] = {
+    HeartbeatRequest: heartbeat,
+    OffsetDeleteRequest: delete_offsets,
+    events.ConsumerHeartbeat: consumer_step,
+    events.Join: join,
+    events.Sync: sync,
+    events.Leave: leave,
+    events.Commit: commit,
+    events.TxnCommit: commit_transactional,
+    events.EndTransaction: end_transaction,
+    events.TimedOut: timed_out,
+    events.Rebalance: rebalance,
+    events.Delete: delete,
+    events.Expire: expire,
+    events.TopicDeleted: topic_deleted,
+    events.Unload: unload,
+}

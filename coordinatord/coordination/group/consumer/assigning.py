@@ -1,0 +1,61 @@
+"""A long assignment is computed in slices, so that other groups are served in between.
+
+Kafka runs its assignor within the step of a heartbeat. So do we if it needs one slice, which some hundred partitions
+and members do (assignors/slices.py). Otherwise the heartbeat that finds the assignment due begins it, and waits; a
+timer of the group resumes the assignor until it has finished. Meanwhile the group's other requests are served with the
+target as it was, as they are within `assignment.interval.ms`, and members come and go: their changes raise the group's
+epoch, so that another assignment follows. The last step logs the target, for the epoch in which it was begun, and
+answers the heartbeat.
+
+Nothing of it is durable before that. After a restart the next heartbeat begins again.
+"""
+
+from __future__ import annotations
+
+from coordinatord.coordination.group.consumer.assignors.spec import PartitionAssignorError
+from coordinatord.coordination.group.consumer.epochs import Before, begin, log_target
+from coordinatord.coordination.group.consumer.heartbeat import answer
+from coordinatord.coordination.group.consumer.sessions import next_slice
+from coordinatord.coordination.group.consumer.state import Assigning, ConsumerGroup, Surroundings
+from coordinatord.coordination.group.result import NOTHING, Result
+from coordinatord.coordination.group.state import Group
+from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kafka_wire.errors import ErrorCode
+
+
+def go_on(group: Group, consumer: ConsumerGroup, surroundings: Surroundings, now_ms: int) -> Result:
+    """Go on with the assignment for a few milliseconds."""
+    assigning = consumer.assigning
+    if assigning is None:
+        return NOTHING
+    if assigning.is_void and consumer.members:
+        assigning = _begun_anew(consumer, surroundings, assigning)
+    result = Result()
+    try:
+        next(assigning.slices)
+    except StopIteration as finished:
+        consumer.assigning = None
+        log_target(group, consumer, surroundings.topics, assigning, finished.value, now_ms, result)
+        if assigning.heard is not None:
+            reply = answer(group, consumer, surroundings, assigning.heard, now_ms, result)
+            result.replies.append((assigning.heard.event.reply_to, reply))
+    except PartitionAssignorError as error:
+        consumer.assigning = None
+        text = f"Failed to compute a new target assignment for epoch {assigning.epoch}: {error}"
+        if assigning.heard is not None:
+            reply = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=text)
+            result.replies.append((assigning.heard.event.reply_to, reply))
+    else:
+        result.timers.append(next_slice(group.group_id, now_ms))
+    return result
+
+
+def _begun_anew(consumer: ConsumerGroup, surroundings: Surroundings, void: Assigning) -> Assigning:
+    """An assignment of the group as it is now: a static member has another id since the last one was begun."""
+    heard = void.heard
+    member_id = next(iter(consumer.members))
+    if heard is not None and heard.member_id in consumer.members:
+        member_id = heard.member_id
+    begun = consumer.assigning = begin(consumer, surroundings, Before.of(consumer, None, joins=False), member_id)
+    begun.heard = heard
+    return begun

@@ -1,0 +1,136 @@
+"""Deadlines of members: the session, the revocation of partitions, and what classic members are waited for.
+
+As in classic groups, a heartbeat moves a session's deadline and no timer: a timer that goes off too early is set again.
+"""
+
+from __future__ import annotations
+
+from coordinatord.coordination.group.consumer.state import NEVER, ConsumerGroup, ConsumerMember, Session
+from coordinatord.coordination.group.result import JOIN, SESSION, SYNC, Cancel, Result, Schedule, TimerKey
+from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from kafka_wire.errors import ErrorCode
+
+REVOKE = "revoke"
+"""A timer's kind: a member has to give up partitions within its rebalance timeout."""
+
+ASSIGNMENT = "assignment"
+"""A timer's kind, of the group: go on with its assignment."""
+
+EXPRESSIONS = "expressions"
+"""A timer's kind, of the group: resolve its expressions, soon."""
+
+
+def keep_alive(
+    group_id: str, consumer: ConsumerGroup, member_id: str, timeout_ms: int, now_ms: int, result: Result
+) -> None:
+    """Give a member `timeout_ms` from now."""
+    session = consumer.sessions.get(member_id)
+    if session is None:
+        session = consumer.sessions[member_id] = Session(timeout_ms)
+    session.timeout_ms = timeout_ms
+    session.deadline_ms = deadline_ms = now_ms + timeout_ms
+    if deadline_ms < session.timer_ms:
+        session.timer_ms = deadline_ms
+        result.timers.append(Schedule(TimerKey(group_id, SESSION, member_id), deadline_ms))
+
+
+def await_revocation(
+    group_id: str, consumer: ConsumerGroup, member: ConsumerMember, now_ms: int, result: Result
+) -> None:
+    """The member must have given up its partitions within its rebalance timeout, by leaving its epoch."""
+    session = _session(consumer, member.member_id)
+    session.revoke_deadline_ms = now_ms + member.rebalance_timeout_ms
+    session.revoke_epoch = member.epoch
+    key = TimerKey(group_id, REVOKE, member.member_id)
+    result.timers.append(Schedule(key, session.revoke_deadline_ms))
+
+
+def revoked(group_id: str, consumer: ConsumerGroup, member_id: str, result: Result) -> None:
+    """The member has nothing to give up."""
+    session = consumer.sessions.get(member_id)
+    if session is not None and session.revoke_deadline_ms != NEVER:
+        session.revoke_deadline_ms = NEVER
+        result.timers.append(Cancel(TimerKey(group_id, REVOKE, member_id)))
+
+
+def await_join(group_id: str, consumer: ConsumerGroup, member: ConsumerMember, now_ms: int, result: Result) -> None:
+    """A classic member has been told to rejoin: it has its rebalance timeout from the first time on."""
+    session = _session(consumer, member.member_id)
+    if session.join_deadline_ms == NEVER:
+        session.join_deadline_ms = now_ms + member.rebalance_timeout_ms
+        result.timers.append(Schedule(TimerKey(group_id, JOIN, member.member_id), session.join_deadline_ms))
+
+
+def joined(group_id: str, consumer: ConsumerGroup, member_id: str, result: Result) -> None:
+    """A classic member has rejoined."""
+    session = _session(consumer, member_id)
+    if session.join_deadline_ms != NEVER:
+        session.join_deadline_ms = NEVER
+        result.timers.append(Cancel(TimerKey(group_id, JOIN, member_id)))
+
+
+def await_sync(
+    group_id: str, consumer: ConsumerGroup, member_id: str, timeout_ms: int, now_ms: int, result: Result
+) -> None:
+    """A classic member has joined and has to ask for its assignment."""
+    session = _session(consumer, member_id)
+    session.sync_deadline_ms = now_ms + timeout_ms
+    result.timers.append(Schedule(TimerKey(group_id, SYNC, member_id), session.sync_deadline_ms))
+
+
+def synced(group_id: str, consumer: ConsumerGroup, member_id: str, result: Result) -> None:
+    """A classic member has asked for its assignment."""
+    session = _session(consumer, member_id)
+    if session.sync_deadline_ms != NEVER:
+        session.sync_deadline_ms = NEVER
+        result.timers.append(Cancel(TimerKey(group_id, SYNC, member_id)))
+
+
+def forget(group_id: str, consumer: ConsumerGroup, member_id: str, result: Result) -> None:
+    """The member is gone, and nobody waits for it."""
+    session = consumer.sessions.pop(member_id, None)
+    if session is None:
+        return
+    deadlines = (
+        (SESSION, session.timer_ms),
+        (REVOKE, session.revoke_deadline_ms),
+        (JOIN, session.join_deadline_ms),
+        (SYNC, session.sync_deadline_ms),
+    )
+    result.timers += [
+        Cancel(TimerKey(group_id, kind, member_id)) for kind, deadline_ms in deadlines if deadline_ms != NEVER
+    ]
+
+
+def forget_all(group_id: str, consumer: ConsumerGroup, result: Result) -> None:
+    """The group is deleted, or served elsewhere: nobody is waited for."""
+    for member_id in list(consumer.sessions):
+        forget(group_id, consumer, member_id, result)
+    stop_assigning(group_id, consumer, ErrorCode.COORDINATOR_NOT_AVAILABLE, result)
+    if consumer.is_resolving:
+        consumer.is_resolving = False
+        consumer.resolving = consumer.may_describe = None
+        result.timers.append(Cancel(TimerKey(group_id, EXPRESSIONS)))
+
+
+def next_slice(group_id: str, now_ms: int) -> Schedule:
+    """Go on with the assignment, when others have been served: timers that are due now all go off together."""
+    return Schedule(TimerKey(group_id, ASSIGNMENT), now_ms + 1)
+
+
+def stop_assigning(group_id: str, consumer: ConsumerGroup, error: ErrorCode, result: Result) -> None:
+    """Nobody needs the assignment that is under way. The heartbeat that waits for it is answered with an error."""
+    assigning = consumer.assigning
+    if assigning is None:
+        return
+    consumer.assigning = None
+    result.timers.append(Cancel(TimerKey(group_id, ASSIGNMENT)))
+    if assigning.heard is not None:
+        result.replies.append((assigning.heard.event.reply_to, ConsumerGroupHeartbeatResponse(error_code=error)))
+
+
+def _session(consumer: ConsumerGroup, member_id: str) -> Session:
+    session = consumer.sessions.get(member_id)
+    if session is None:
+        session = consumer.sessions[member_id] = Session(0)
+    return session

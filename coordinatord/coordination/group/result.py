@@ -1,0 +1,146 @@
+"""What one step asks of the shell: records to log, replies to send once those are durable, timers to set.
+
+`reply` answers the event's own request; None means that it is parked, or that the event is not a request. `replies`
+answer requests parked earlier. `dropped` are parked requests that are never answered, as in Kafka: the earlier request
+of a member that asks again on another connection, or that leaves while it waits.
+
+`changes` and `trigger` go to the rebalance ledger: who joined and why, who was dropped and why, and what made the group
+rebalance. The shell adds the time. `ended` are accounts of epochs that are over (consumer/account.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from coordinatord.coordination.group.consumer.state import ConsumerState
+from coordinatord.coordination.group.states import GroupState
+from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
+
+SESSION = "session"
+JOIN = "join"
+SYNC = "sync"
+
+NO_REASON = "not provided"
+"""Replaces the client's own reason (KIP-800) if it gave none."""
+
+MAX_REASON = 255
+"""Maximum characters kept of a client's reason: as many as Kafka's own clients send (KIP-800)."""
+
+
+class TimerKey(NamedTuple):
+    """Names a timer across all groups. `kind` is SESSION (of `member_id`), JOIN or SYNC (of the group)."""
+
+    group_id: str
+    kind: str
+    member_id: str = ""
+
+
+class Schedule(NamedTuple):
+    """Set the timer, replacing an earlier one of the same key: `TimedOut(key)` at `deadline_ms` or soon after."""
+
+    key: TimerKey
+    deadline_ms: int
+
+
+class Cancel(NamedTuple):
+    """Unset the timer. A `TimedOut` that arrives nevertheless does no harm."""
+
+    key: TimerKey
+
+
+class Transition(NamedTuple):
+    """The group's state changed; `generation_id` is the one after (in a consumer group: its epoch)."""
+
+    group_id: str
+    old: GroupState | ConsumerState
+    new: GroupState | ConsumerState
+    generation_id: int
+    reason: str
+
+
+class Joined(NamedTuple):
+    """A member sent an accepted JoinGroup that takes part in a rebalance. `reason` is the client's own (KIP-800)."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    reason: str
+    is_new: bool
+
+
+class Dropped(NamedTuple):
+    """A member, or a pending id, was removed from the group. `cause` is one of Cause."""
+
+    member_id: str
+    group_instance_id: str | None
+    cause: str
+
+
+class Trigger(NamedTuple):
+    """What made a group rebalance. `kind` is one of Why, `reason` the client's own (KIP-800)."""
+
+    kind: str
+    text: str  # for humans: names members
+    member_id: str = ""  # "" for none or several
+    reason: str = NO_REASON
+
+
+Record = tuple[Any, Any]
+"""A key message of `kafka_wire.records` and its value message; None for a tombstone."""
+
+Offsets = tuple[str, list[tuple[int, OffsetCommitValue]]]
+"""A topic, and its partitions with the offsets committed."""
+
+
+@dataclass(slots=True, init=False, repr=False)
+class Result:
+    """See the module's docstring. Some results are shared constants: the shell reads results and never changes them."""
+
+    reply: Any
+    records: list[Record]
+    offsets: list[Offsets]  # records too, without keys because there are so many
+    producer: tuple[int, int] | None  # (producer id, epoch): the records are part of its transaction
+    replies: list[tuple[Any, Any]]
+    dropped: list[Any]
+    timers: list[Schedule | Cancel]
+    transitions: list[Transition]
+    changes: list[Joined | Dropped]
+    trigger: Trigger | None  # of the rebalance that began in this step
+    ended: tuple[Any, ...]
+    asked_by: Any  # the `reply_to` of the event itself: `reply` answers it if this step completes it
+
+    def __init__(self, reply: Any = None, *, timers: list[Schedule | Cancel] | None = None, asked_by: Any = None):
+        # Written by hand, since each commit makes one: it takes half the time of default factories.
+        self.reply = reply
+        self.records = []
+        self.offsets = []
+        self.producer = None
+        self.replies = []
+        self.dropped = []
+        self.timers = [] if timers is None else timers
+        self.transitions = []
+        self.changes = []
+        self.trigger = None
+        self.ended = ()
+        self.asked_by = asked_by
+
+    def answer(self, reply_to: Any, response: Any) -> None:
+        """Answer a request that is parked, or would have been."""
+        if reply_to is not None and reply_to == self.asked_by:
+            self.reply = response
+        else:
+            self.replies.append((reply_to, response))
+
+    def all_records(self, group_id: str) -> list[Record]:
+        """`records`, then `offsets` as records, in the order of the log."""
+        offsets = [
+            (OffsetCommitKey(group_id, topic, partition), value)
+            for topic, values in self.offsets
+            for partition, value in values
+        ]
+        return self.records + offsets
+
+
+NOTHING = Result()
+"""The result of an event that changes nothing."""

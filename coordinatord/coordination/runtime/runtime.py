@@ -1,0 +1,38 @@
+"""What the coordinators of a node share: the clock, its timers, the metrics, and responses to parked requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from coordinatord.base.observe.metrics import Metrics
+from coordinatord.coordination.runtime.log import Gate
+from coordinatord.coordination.runtime.parked import ParkedReplies
+
+
+class Alarm(Protocol):
+    """A timer set for a callback."""
+
+    def cancel(self) -> object: ...
+
+
+class Timers(Protocol):
+    """Timers of two kinds: with a key, which is what expires, and with a callback."""
+
+    def schedule(self, key: Any, deadline_ms: int) -> None: ...
+
+    def cancel(self, key: Any) -> None: ...
+
+    def alarm(self, deadline_ms: int, callback: Callable[[], object]) -> Alarm: ...
+
+
+class Runtime:
+    """See the module. `gate` is the gate of all their logs."""
+
+    __slots__ = ("metrics", "now_ms", "parked", "timers")
+
+    def __init__(self, gate: Gate, timers: Timers, now_ms: Callable[[], int], metrics: Metrics) -> None:
+        self.timers = timers
+        self.now_ms = now_ms
+        self.metrics = metrics
+        self.parked = ParkedReplies(gate, metrics)

@@ -1,0 +1,97 @@
+"""ListGroups, DescribeGroups and DeleteGroups: the requests of admin tools."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from coordinatord.coordination.group.describe import describe, list_group, states_of, types_of
+from coordinatord.coordination.group.events import Delete
+from coordinatord.coordination.runtime.actors import later, respond_after
+from coordinatord.transport.net.request import RequestContext
+from coordinatord.transport.net.slices import Slices, Steps, run_through
+from kafka_wire.api.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from kafka_wire.api.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from kafka_wire.api.list_groups import ListGroupsRequest, ListGroupsResponse
+from kafka_wire.api_key import ApiKey
+from kafka_wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coordinatord.coordination.service.groups import Coordinator
+
+ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS as bits (AclOperation codes): all are allowed."""
+
+
+FEW_GROUPS = 256
+"""With so many groups, ListGroups is answered in one go."""
+
+
+class GroupAdmin:
+    """The handlers."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self.coordinator = coordinator
+
+    def handlers(self) -> dict[int, Any]:
+        """The handlers by API key."""
+        return {ApiKey.DESCRIBE_GROUPS: self.describe, ApiKey.LIST_GROUPS: self.list, ApiKey.DELETE_GROUPS: self.delete}
+
+    def list(self, context: RequestContext, request: ListGroupsRequest) -> Any:
+        """All groups of this node that pass the filters; an error until all groups are loaded."""
+        coordinator = self.coordinator
+        if coordinator.draining:
+            return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if coordinator.is_loading:
+            return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        steps = self._list(context, request)
+        return Slices(steps) if len(coordinator.actors) > FEW_GROUPS else run_through(steps)
+
+    def _list(self, context: RequestContext, request: ListGroupsRequest) -> Steps:
+        coordinator = self.coordinator
+        states, types = states_of(request.states_filter), types_of(request.types_filter)
+        listed = []
+        latest = None
+        for actor in list(coordinator.actors.values()):
+            group = list_group(actor.group, states, types)
+            if group is not None:
+                listed.append(group)
+                latest = later(latest, actor)
+            yield None
+        # The deletion of a group that is not listed may not be durable yet.
+        latest = later(latest, coordinator.absent())
+        return respond_after(latest, context, ListGroupsResponse(groups=listed))
+
+    def describe(self, context: RequestContext, request: DescribeGroupsRequest) -> Any:
+        """Each group has its own error: an unknown group, or one of another node, does not fail the others.
+
+        The empty group id is valid here and in `delete`: simple consumers may have committed under it.
+        """
+        version = context.api_version
+        described = []
+        latest = None
+        for group_id in request.groups:
+            actor = self.coordinator.find(group_id)
+            if isinstance(actor, ErrorCode):
+                described.append(DescribedGroup(error_code=actor, group_id=group_id))
+                continue
+            found = describe(actor.group if actor else None, group_id, version)
+            if version >= 3 and request.include_authorized_operations and found.error_code == ErrorCode.NONE:
+                found.authorized_operations = ALL_GROUP_OPERATIONS
+            described.append(found)
+            latest = later(latest, actor)
+        return respond_after(latest, context, DescribeGroupsResponse(groups=described))
+
+    def delete(self, context: RequestContext, request: DeleteGroupsRequest) -> Any:
+        """Delete groups without members, and their offsets; a group that is named twice is deleted once."""
+        results = []
+        latest = None
+        for group_id in dict.fromkeys(request.groups_names):
+            actor = self.coordinator.find(group_id)
+            if actor is None:
+                results.append(DeletableGroupResult(group_id, ErrorCode.GROUP_ID_NOT_FOUND))
+            elif isinstance(actor, ErrorCode):
+                results.append(DeletableGroupResult(group_id, actor))
+            else:
+                results.append(actor.tell(Delete()))
+                latest = later(latest, actor)
+        return respond_after(latest, context, DeleteGroupsResponse(results=results))

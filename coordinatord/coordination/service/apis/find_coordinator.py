@@ -1,0 +1,88 @@
+"""FindCoordinator: which node serves a group, or a transactional id.
+
+A group's partition of `__consumer_offsets` is `abs(hash) % offsets.topic.num.partitions`, with Java's hash of the group
+id. The leader of that partition coordinates the group. The same holds for transactional ids and `__transaction_state`;
+that topic is created on first use.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from coordinatord.broker.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from coordinatord.transport.cluster.nodes import Nodes
+from coordinatord.transport.cluster.placement import partition_for
+from coordinatord.transport.net.request import RequestContext
+from kafka_wire.api.find_coordinator import Coordinator as Found
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka_wire.api_key import ApiKey
+from kafka_wire.codecs import maker
+from kafka_wire.errors import ErrorCode
+
+_found = maker(Found)
+
+GROUP = 0
+TRANSACTION = 1
+SHARE = 2
+
+NO_NODE = (-1, "", -1)
+
+INVALID_REQUEST_TEXT = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
+    "incompatible broker. See the broker logs for more details."
+)
+"""Kafka's message for an unknown key type; clients show it."""
+
+
+class Transactions(Protocol):
+    """What the handler needs of the transaction coordinator."""
+
+    def ensure_topic(self) -> ErrorCode: ...
+
+    def partition_for(self, transactional_id: str) -> int: ...
+
+
+class FindCoordinator:
+    """The handler."""
+
+    def __init__(self, nodes: Nodes, partitions: int, transactions: Transactions) -> None:
+        self.nodes = nodes
+        self.partitions = partitions
+        self.transactions = transactions
+
+    def handlers(self) -> dict[int, Any]:
+        """The handler by API key."""
+        return {ApiKey.FIND_COORDINATOR: self.find}
+
+    def find(self, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+        """v4+ has several keys (KIP-699), each with its own error."""
+        if context.api_version >= 4:
+            found = []
+            for key in request.coordinator_keys:
+                error, (node_id, host, port) = self._coordinator(key, request.key_type, context)
+                # Kafka sends no message for keys of share groups if it does not serve them.
+                known = request.key_type in (GROUP, TRANSACTION, SHARE)
+                found.append(_found(key, node_id, host, port, error, "" if known else INVALID_REQUEST_TEXT))
+            return FindCoordinatorResponse(coordinators=found)
+        error, (node_id, host, port) = self._coordinator(request.key, request.key_type, context)
+        text = "NONE" if error is ErrorCode.NONE else INVALID_REQUEST_TEXT
+        return FindCoordinatorResponse(error_code=error, error_message=text, node_id=node_id, host=host, port=port)
+
+    def _coordinator(self, key: str, key_type: int, context: RequestContext) -> tuple[ErrorCode, tuple[int, str, int]]:
+        if key_type == GROUP:
+            partition = partition_for(key, self.partitions)
+            return _told(self.nodes.coordinator(OFFSETS_TOPIC, partition, context.listener))
+        if key_type == TRANSACTION:
+            error = self.transactions.ensure_topic()
+            if error is not ErrorCode.NONE:
+                return error, NO_NODE
+            partition = self.transactions.partition_for(key)
+            return _told(self.nodes.coordinator(TRANSACTION_TOPIC, partition, context.listener))
+        # Share groups are not served. Kafka, too, answers share keys with INVALID_REQUEST if share groups are off; with
+        # a retriable error the client would ask for ever.
+        return ErrorCode.INVALID_REQUEST, NO_NODE
+
+
+def _told(found: tuple[int, str, int]) -> tuple[ErrorCode, tuple[int, str, int]]:
+    """A coordinator, or that nobody leads the partition now."""
+    return (ErrorCode.NONE if found[0] >= 0 else ErrorCode.COORDINATOR_NOT_AVAILABLE), found

@@ -1,0 +1,373 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete: topics and ids are resolved here, the group decides the rest.
+
+Commits for topics and partitions that do not exist are refused here, partition by partition; the others go to the
+group. In Kafka, KafkaApis does the same before the coordinator gets the request.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from coordinatord.coordination.group.consumer.commits import fetch_refusal
+from coordinatord.coordination.group.events import Commit
+from coordinatord.coordination.group.offsets.commit_answers import ALL_COMMITTED, written_out
+from coordinatord.coordination.group.offsets.committed import fetch_offsets, find_offsets
+from coordinatord.coordination.group.state import Group
+from coordinatord.coordination.runtime.refusals import refuse
+from coordinatord.coordination.runtime.versions import fetch_error, fetch_groups, fetch_response
+from coordinatord.coordination.service.groups import GroupActor
+from coordinatord.transport.net.request import RequestContext
+from coordinatord.transport.net.slices import Slices, Steps, run_through
+from coordinatord.transport.net.split import is_durable
+from kafka_wire.api.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kafka_wire.api.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from kafka_wire.api.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from kafka_wire.api_key import ApiKey
+from kafka_wire.errors import ErrorCode
+from kafka_wire.offset_bodies import FETCH_GROUPS_FROM, all_committed, all_fetched
+from kafka_wire.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from coordinatord.coordination.service.groups import Coordinator
+
+COMMITTED_AT_ONCE = 2_000
+"""Partitions that a group commits in one step, which takes some 7 ms."""
+
+FETCHED_AT_ONCE = 250
+"""Partitions whose offsets are fetched in one go: with the longest metadata that is a megabyte, and some 5 ms."""
+
+MANY_BYTES = 16 * 1024
+"""A shorter request does not commit so many."""
+
+TOPIC_IDS_FROM = 10
+"""OffsetCommit and OffsetFetch name topics by id from this version on."""
+
+
+T = TypeVar("T")
+
+
+class Merged(Generic[T]):
+    """Topics of a response that come from several places, each once: partitions of one that is there already are added
+    to it, as Kafka's builders do.
+    """
+
+    def __init__(self) -> None:
+        self.topics: list[T] = []
+        self._known: dict[Any, Any] = {}
+
+    def merge(self, more: Iterable[Any]) -> None:
+        """Add response topics and their partitions. One without a name has an id where the API has ids. OffsetDelete
+        has none, and a peer may send it a topic called "".
+        """
+        for topic in more:
+            key = topic.name or getattr(topic, "topic_id", ZERO_UUID)
+            if key in self._known:
+                self._known[key].partitions.extend(topic.partitions)
+            else:
+                self._known[key] = topic
+                self.topics.append(topic)
+
+
+class TopicNames(Protocol):
+    """What the handlers need of the topics, once per topic of a commit."""
+
+    def topic_id(self, name: str) -> bytes | None: ...
+    def topic_name(self, topic_id: bytes) -> str | None: ...
+    def id_and_size(self, name: str) -> tuple[bytes, int] | None: ...
+    def exists(self, name: str, partition: int) -> bool: ...
+
+
+class Offsets:
+    """The handlers of the three requests about offsets."""
+
+    def __init__(self, coordinator: Coordinator, topics: TopicNames) -> None:
+        self.coordinator = coordinator
+        self.topics = topics
+
+    def handlers(self) -> dict[int, Any]:
+        """The handlers by API key."""
+        return {ApiKey.OFFSET_COMMIT: self.commit, ApiKey.OFFSET_FETCH: self.fetch, ApiKey.OFFSET_DELETE: self.delete}
+
+    # OffsetCommit
+
+    def commit(self, context: RequestContext, request: OffsetCommitRequest) -> Any:
+        """Answered when the offsets are durable."""
+        version = context.api_version
+        refused = self._resolve(request, version)
+        if not request.topics:
+            # No topic is known, or the commit is empty: the group is not involved.
+            return OffsetCommitResponse(topics=refused.topics)
+        actor = self.coordinator.actor_for(request.group_id)
+        if isinstance(actor, ErrorCode):
+            response = refuse(request, version, actor)
+        elif context.where[2] - context.where[1] > MANY_BYTES and partition_count(request) > COMMITTED_AT_ONCE:
+            return Slices(self._commit_in_slices(context, request, refused), is_change=True)
+        else:
+            response = actor.tell(Commit.of(request, version))
+        if refused.topics:
+            refused.merge(written_out(request, response).topics)
+            response = OffsetCommitResponse(topics=refused.topics)
+        elif response is ALL_COMMITTED:
+            response = all_committed(request.topics, version)
+        return response if isinstance(actor, ErrorCode) else actor.respond(context, response)
+
+    def _commit_in_slices(
+        self, context: RequestContext, request: OffsetCommitRequest, answered: Merged[OffsetCommitResponseTopic]
+    ) -> Steps:
+        """A commit of very many partitions, as several commits: the group may change in between, then the later ones
+        are refused. Answered when all are durable.
+        """
+        version = context.api_version
+        latest: GroupActor | None = None
+        for topics in _some_at_a_time(request.topics, "partitions", COMMITTED_AT_ONCE):
+            yield None
+            request.topics = topics
+            actor = self.coordinator.actor_for(request.group_id)
+            if isinstance(actor, ErrorCode):
+                answered.merge(refuse(request, version, actor).topics)
+                continue
+            latest = actor
+            answered.merge(written_out(request, actor.tell(Commit.of(request, version))).topics)
+        response = OffsetCommitResponse(topics=answered.topics)
+        return response if latest is None else latest.respond(context, response)
+
+    def _resolve(self, request: OffsetCommitRequest, version: int) -> Merged[OffsetCommitResponseTopic]:
+        """Fill in names and ids, and remove unknown topics and partitions. Returns their errors."""
+        refused = Merged[OffsetCommitResponseTopic]()
+        known: list[OffsetCommitRequestTopic] = []
+        topics = self.topics
+        for topic in request.topics:
+            if version >= TOPIC_IDS_FROM:
+                name = topics.topic_name(topic.topic_id)
+                if name is None:
+                    _refuse(refused, topic, topic.partitions, ErrorCode.UNKNOWN_TOPIC_ID)
+                    continue
+                topic.name = name
+            found = topics.id_and_size(topic.name)
+            if found is None:
+                _refuse(refused, topic, topic.partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                continue
+            topic.topic_id, size = found
+            there = [p for p in topic.partitions if 0 <= p.partition_index < size]
+            if len(there) < len(topic.partitions):
+                absent = [p for p in topic.partitions if not 0 <= p.partition_index < size]
+                _refuse(refused, topic, absent, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                topic.partitions = there
+            if there:
+                known.append(topic)
+        request.topics = known
+        return refused
+
+    # OffsetFetch
+
+    def fetch(self, context: RequestContext, request: OffsetFetchRequest) -> Any:
+        """A read returns what has been applied, so its response waits until all of that is durable."""
+        version = context.api_version
+        if version < TOPIC_IDS_FROM and (version < FETCH_GROUPS_FROM or len(request.groups) == 1):
+            # The common case: one group that is loaded, whose offsets any client may read.
+            only = request if version < FETCH_GROUPS_FROM else request.groups[0]
+            here = self.coordinator.actors.get(only.group_id)
+            if (
+                here is not None
+                and here.group.pending is None
+                and here.group.consumer is None
+                and self._partitions_of(only) <= FETCHED_AT_ONCE
+            ):
+                found = find_offsets(here.group, only.topics)
+                return here.respond(context, all_fetched(only.group_id, found, version))
+        groups = fetch_groups(request, version)
+        if sum([self._partitions_of(asked) for asked in groups]) > FETCHED_AT_ONCE:
+            return Slices(self._fetch_in_slices(context, request, groups))
+        answers = []
+        latest: GroupActor | None = None
+        for asked in groups:
+            actor = self.coordinator.find(asked.group_id)
+            answers.append(run_through(self._fetch_group(actor, asked, version, request.require_stable)))
+            if isinstance(actor, GroupActor) and (latest is None or actor.epoch > latest.epoch):
+                latest = actor
+        response = fetch_response(answers, version)
+        return response if latest is None else latest.respond(context, response)
+
+    def _fetch_in_slices(
+        self, context: RequestContext, request: OffsetFetchRequest, groups: list[OffsetFetchRequestGroup]
+    ) -> Steps:
+        """The offsets of very many partitions. Commits may come in between: Kafka reads all at one moment, here each
+        `FETCHED_AT_ONCE` are of one.
+        """
+        answers = []
+        epoch = 0
+        for asked in groups:
+            yield None
+            actor = self.coordinator.find(asked.group_id)
+            answers.append((yield from self._fetch_group(actor, asked, context.api_version, request.require_stable)))
+            if isinstance(actor, GroupActor):
+                epoch = max(epoch, actor.epoch)
+        if not (yield from is_durable(context, epoch)):
+            return refuse(request, context.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return fetch_response(answers, context.api_version)
+
+    def _partitions_of(self, asked: OffsetFetchRequest | OffsetFetchRequestGroup) -> int:
+        """How many partitions are asked for."""
+        if asked.topics is not None:
+            return sum([len(topic.partition_indexes) for topic in asked.topics])
+        actor = self.coordinator.actors.get(asked.group_id)
+        return 0 if actor is None else sum(map(len, actor.group.offsets.values()))
+
+    def _fetch_group(
+        self, actor: GroupActor | ErrorCode | None, asked: OffsetFetchRequestGroup, version: int, require_stable: bool
+    ) -> Steps:
+        """The answer for one group, some partitions at a time if there are many."""
+        if isinstance(actor, ErrorCode):
+            return fetch_error(asked, actor, version)
+        refusal = self._fetch_refusal(actor, asked)
+        if refusal is not None:
+            return fetch_error(asked, refusal, version)
+        by_id = version >= TOPIC_IDS_FROM
+        unknown = self._name_topics(asked) if by_id and asked.topics is not None else []
+        group = None if actor is None else actor.group
+        if self._partitions_of(asked) <= FETCHED_AT_ONCE:
+            answer = fetch_offsets(group, asked, require_stable)
+        else:
+            answer = yield from _fetched_in_parts(group, asked, require_stable)
+        if by_id and asked.topics is None:
+            self._identify(answer)
+        answer.topics.extend(unknown)
+        return answer
+
+    @staticmethod
+    def _fetch_refusal(actor: GroupActor | None, asked: OffsetFetchRequestGroup) -> ErrorCode | None:
+        """Members of consumer groups say who they are (v9+), and of which epoch."""
+        if actor is None or actor.group.consumer is None:
+            return None
+        return fetch_refusal(actor.group.consumer, asked.member_id, asked.member_epoch)
+
+    def _name_topics(self, asked: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
+        """Fill in the names of topics requested by id, and remove unknown ids. Returns their errors."""
+        unknown: list[OffsetFetchResponseTopics] = []
+        known: list[OffsetFetchRequestTopics] = []
+        for topic in asked.topics or ():
+            name = self.topics.topic_name(topic.topic_id)
+            if name is not None:
+                topic.name = name
+                known.append(topic)
+                continue
+            error = ErrorCode.UNKNOWN_TOPIC_ID
+            partitions = [OffsetFetchResponsePartitions(p, -1, -1, "", error) for p in topic.partition_indexes]
+            unknown.append(OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=partitions))
+        asked.topics = known
+        return unknown
+
+    def _identify(self, found: OffsetFetchResponseGroup) -> None:
+        """Fill in topic ids if all offsets of a group were requested; v10 cannot return a topic without an id."""
+        for topic in found.topics:
+            topic.topic_id = self.topics.topic_id(topic.name) or ZERO_UUID
+        found.topics = [topic for topic in found.topics if topic.topic_id != ZERO_UUID]
+
+    # OffsetDelete
+
+    def delete(self, context: RequestContext, request: OffsetDeleteRequest) -> Any:
+        """Unknown topics and partitions are refused here; the group handles the others."""
+        refused = self._existing_only(request)
+        actor = self.coordinator.actor_for(request.group_id)
+        if isinstance(actor, ErrorCode):
+            return refuse(request, context.api_version, actor)
+        response: OffsetDeleteResponse = actor.tell(request)
+        if refused.topics and response.error_code == ErrorCode.NONE:
+            refused.merge(response.topics)
+            response.topics = refused.topics
+        return actor.respond(context, response)
+
+    def _existing_only(self, request: OffsetDeleteRequest) -> Merged[OffsetDeleteResponseTopic]:
+        refused = Merged[OffsetDeleteResponseTopic]()
+        known: list[OffsetDeleteRequestTopic] = []
+        for topic in request.topics:
+            there, gone = [], []
+            for each in topic.partitions:
+                if self.topics.exists(topic.name, each.partition_index):
+                    there.append(each)
+                else:
+                    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    gone.append(OffsetDeleteResponsePartition(each.partition_index, error))
+            if gone or self.topics.topic_id(topic.name) is None:
+                refused.merge([OffsetDeleteResponseTopic(topic.name, gone)])
+            if there:
+                topic.partitions = there
+                known.append(topic)
+        request.topics = known
+        return refused
+
+
+def _fetched_in_parts(group: Group | None, asked: OffsetFetchRequestGroup, require_stable: bool) -> Steps:
+    """`fetch_offsets` for very many partitions, some at a time."""
+    wanted = asked.topics
+    if wanted is None:
+        offsets = {} if group is None else group.offsets
+        wanted = [OffsetFetchRequestTopics(name, ZERO_UUID, list(each)) for name, each in offsets.items()]
+    found = Merged[OffsetFetchResponseTopics]()
+    for topics in _some_at_a_time(wanted, "partition_indexes", FETCHED_AT_ONCE):
+        yield None
+        some = fetch_offsets(group, OffsetFetchRequestGroup(asked.group_id, topics=topics), require_stable).topics
+        if asked.topics is None:  # without what was deleted meanwhile
+            for topic in some:
+                topic.partitions = [each for each in topic.partitions if each.committed_offset >= 0 or each.error_code]
+            some = [topic for topic in some if topic.partitions]
+        found.merge(some)
+    return OffsetFetchResponseGroup(asked.group_id, topics=found.topics)
+
+
+def partition_count(request: OffsetCommitRequest) -> int:
+    """How many partitions are committed."""
+    return sum([len(topic.partitions) for topic in request.topics])
+
+
+def _some_at_a_time(topics: list[T], listed: str, most: int) -> Iterator[list[T]]:
+    """The same topics with the same partitions, which they have in the list of this name: `most` at a time."""
+    some: list[T] = []
+    room = most
+    for topic in topics:
+        partitions, first = getattr(topic, listed), 0
+        while True:
+            part, taken = copy.copy(topic), partitions[first : first + room]
+            setattr(part, listed, taken)
+            some.append(part)
+            first += len(taken)
+            room -= len(taken)
+            if room == 0:
+                yield some
+                some, room = [], most
+            if first >= len(partitions):
+                break
+    if some:
+        yield some
+
+
+def _refuse(
+    refused: Merged[OffsetCommitResponseTopic],
+    topic: OffsetCommitRequestTopic,
+    partitions: list[OffsetCommitRequestPartition],
+    error: ErrorCode,
+) -> None:
+    answered = [OffsetCommitResponsePartition(partition.partition_index, error) for partition in partitions]
+    refused.merge([OffsetCommitResponseTopic(topic.name, topic.topic_id, answered)])

@@ -1,0 +1,198 @@
+"""TxnOffsetCommit: a transaction commits its group's offsets.
+
+Unknown topics and partitions are refused here, as for OffsetCommit. Then the transaction coordinator checks that the
+group's partition of `__consumer_offsets` is part of the producer's transaction, or adds it from v5 on (KIP-890). The
+offsets are appended when that is durable; the group decides the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from coordinatord.broker.topics.names import OFFSETS_TOPIC
+from coordinatord.broker.topics.participation import Told, TransactionCoordinator
+from coordinatord.broker.topics.partition import Partition
+from coordinatord.coordination.group.events import TxnCommit
+from coordinatord.coordination.group.offsets.transactional import txn_commit_error
+from coordinatord.coordination.runtime.refusals import refuse
+from coordinatord.coordination.service.apis.offsets import Merged
+from coordinatord.transport.net.request import RequestContext
+from kafka_wire.api.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from kafka_wire.api_key import ApiKey
+from kafka_wire.errors import ErrorCode
+from kafka_wire.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from coordinatord.coordination.service.groups import Coordinator
+
+ABORTABLE_FROM = 4
+"""Producers know TRANSACTION_ABORTABLE from this version on."""
+ADDS_GROUP_FROM = 5
+"""Committing adds the group to the transaction from this version on."""
+TOPIC_IDS_FROM = 6
+"""Topics have ids in place of names from this version on, and groups more errors (KIP-1319)."""
+LOADING_KNOWN_FROM = 2
+"""Producers know COORDINATOR_LOAD_IN_PROGRESS from this version on (KAFKA-7296)."""
+
+
+Ask = Callable[[Callable[[Told], object]], object]
+"""Asks another node, and passes its answer to a callback."""
+
+
+class Topics(Protocol):
+    """What the handler needs of the topics."""
+
+    def exists(self, name: str, partition: int) -> bool: ...
+    def topic_id(self, name: str) -> bytes | None: ...
+    def topic_name(self, topic_id: bytes) -> str | None: ...
+
+
+class TransactionalOffsets:
+    """The handler. `verifies`: transaction.partition.verification.enable."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        transactions: TransactionCoordinator,
+        topics: Topics,
+        find_partition: Callable[[str, int], Partition | None],
+        *,
+        verifies: bool = True,
+    ) -> None:
+        self.coordinator = coordinator
+        self.transactions = transactions
+        self.topics = topics
+        self.find_partition = find_partition
+        self.verifies = verifies
+
+    def handlers(self) -> dict[int, Any]:
+        """The handler by API key."""
+        return {ApiKey.TXN_OFFSET_COMMIT: self.commit}
+
+    def commit(self, context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
+        """Answered when the offsets are durable."""
+        refused = self._take_out_unknown(request, context.api_version)
+        if not request.topics:
+            return TxnOffsetCommitResponse(topics=refused.topics)
+        if not request.group_id:
+            return self._answer(txn_commit_error(request, ErrorCode.INVALID_GROUP_ID), refused, context)
+        return self._commit(context, request, refused)
+
+    def _commit(
+        self,
+        context: RequestContext,
+        request: TxnOffsetCommitRequest,
+        refused: Merged[TxnOffsetCommitResponseTopic],
+        told: Told | None = None,
+    ) -> Any:
+        error, epoch, ask = self._participation(request, context.api_version, told)
+        if ask is not None:
+            ask(lambda answer: self._resume(context, request, refused, answer))
+            return None
+        if error is not ErrorCode.NONE:
+            return self._answer(txn_commit_error(request, error), refused, context)
+        if epoch > self.coordinator.gate.flushed_epoch:
+            # Check again when the participation is durable: the transaction may have ended by then.
+            self.coordinator.gate.hold(
+                epoch,
+                lambda: self._resume(context, request, refused),
+                lambda: context.reply(refuse(request, context.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE)),
+            )
+            return None
+        actor = self.coordinator.actor_for(request.group_id)
+        if isinstance(actor, ErrorCode):
+            return self._answer(txn_commit_error(request, actor), refused, context)
+        topic_ids = {}
+        if actor.group.consumer is not None:
+            topic_ids = {topic.name: self.topics.topic_id(topic.name) or ZERO_UUID for topic in request.topics}
+        event = TxnCommit(request, topic_ids, context.api_version >= TOPIC_IDS_FROM)
+        return actor.respond(context, self._answer(actor.tell(event), refused, context))
+
+    def _resume(
+        self,
+        context: RequestContext,
+        request: TxnOffsetCommitRequest,
+        refused: Merged[TxnOffsetCommitResponseTopic],
+        told: Told | None = None,
+    ) -> None:
+        response = self._commit(context, request, refused, told)
+        if response is not None:
+            context.reply(response)
+
+    def _participation(
+        self, request: TxnOffsetCommitRequest, version: int, told: Told | None
+    ) -> tuple[ErrorCode, int, Ask | None]:
+        """Why the producer may not commit for the group; or NONE, and the epoch that must be durable first; or how to
+        ask another node.
+        """
+        index = self.coordinator.partitions.of(request.group_id)
+        partition = self.find_partition(OFFSETS_TOPIC, index)
+        assert partition is not None, "the offsets topic has all its partitions"
+        availability = self.coordinator.availability(index)
+        if availability is not ErrorCode.NONE:
+            return availability, 0, None
+        producer_id, producer_epoch = request.producer_id, request.producer_epoch
+        if partition.producers.check_epoch(producer_id, producer_epoch) is not None:
+            return ErrorCode.INVALID_PRODUCER_EPOCH, 0, None
+        adds = version >= ADDS_GROUP_FROM
+        if partition.producers.is_in_transaction(producer_id, producer_epoch) or not (adds or self.verifies):
+            return ErrorCode.NONE, 0, None
+        key = OFFSETS_TOPIC, index
+        markers = {key: partition.markers}
+        if told is not None and told.markers == markers:
+            return _as_commit_error(told.errors.get(key, ErrorCode.NONE), version), 0, None
+        answer = self.transactions.participation(request.transactional_id, producer_id, producer_epoch, [key], add=adds)
+        elsewhere = answer.ask
+        if elsewhere is not None:
+            return ErrorCode.NONE, 0, lambda told: elsewhere(lambda errors: told(Told(errors, markers)))
+        return _as_commit_error(answer.errors.get(key, ErrorCode.NONE), version), answer.epoch, None
+
+    def _take_out_unknown(self, request: TxnOffsetCommitRequest, version: int) -> Merged[TxnOffsetCommitResponseTopic]:
+        """Remove unknown topics and partitions, and name the others. Returns their errors."""
+        refused = Merged[TxnOffsetCommitResponseTopic]()
+        known: list[TxnOffsetCommitRequestTopic] = []
+        for topic in request.topics:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if version >= TOPIC_IDS_FROM:
+                topic.name = self.topics.topic_name(topic.topic_id) or ""
+                error = error if topic.name else ErrorCode.UNKNOWN_TOPIC_ID
+            there = [each for each in topic.partitions if self.topics.exists(topic.name, each.partition_index)]
+            gone = [each for each in topic.partitions if not self.topics.exists(topic.name, each.partition_index)]
+            if gone:
+                answered = [TxnOffsetCommitResponsePartition(each.partition_index, error) for each in gone]
+                refused.merge([TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, answered)])
+            if there:
+                topic.partitions = there
+                known.append(topic)
+        request.topics = known
+        return refused
+
+    @staticmethod
+    def _answer(
+        response: TxnOffsetCommitResponse, refused: Merged[TxnOffsetCommitResponseTopic], context: RequestContext
+    ) -> TxnOffsetCommitResponse:
+        if refused.topics:
+            refused.merge(response.topics)
+            response.topics = refused.topics
+        if context.api_version < LOADING_KNOWN_FROM:
+            for topic in response.topics:
+                for partition in topic.partitions:
+                    if partition.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                        partition.error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return response
+
+
+def _as_commit_error(error: ErrorCode, version: int) -> ErrorCode:
+    """The error that a producer gets for the transaction coordinator's refusal."""
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if error is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
+        return ErrorCode.INVALID_TXN_STATE
+    return error

@@ -1,0 +1,52 @@
+"""What consumer groups see of their node: its topics, and its settings where the group has none of its own."""
+
+from __future__ import annotations
+
+from coordinatord.base.config import Settings
+from coordinatord.broker.topics import Topics
+from coordinatord.broker.topics.group_configs import (
+    ASSIGNMENT_INTERVAL,
+    HEARTBEAT_INTERVAL,
+    SESSION_TIMEOUT,
+    GroupConfigs,
+)
+from coordinatord.coordination.group.consumer.state import Surroundings
+from coordinatord.coordination.service.topics_image import TopicsImage
+from coordinatord.transport.cluster.nodes import Nodes
+
+
+def surroundings(settings: Settings, topics: Topics, nodes: Nodes) -> Surroundings:
+    """Of the groups of a node."""
+    return Surroundings(TopicsImage(topics.catalogue, nodes), ConsumerLimits(settings, topics.group_configs))
+
+
+class ConsumerLimits:
+    """See coordinatord.coordination.group.consumer.state.Limits."""
+
+    def __init__(self, settings: Settings, configs: GroupConfigs) -> None:
+        self._settings = settings
+        self._configs = configs
+        self.assignors = settings.group_consumer_assignors
+        self.max_size = settings.group_consumer_max_size
+        policy = settings.group_consumer_migration_policy
+        self.upgrades = policy in ("upgrade", "bidirectional")
+        self.downgrades = policy in ("downgrade", "bidirectional")
+        self.expression_refresh_ms = settings.group_consumer_regex_refresh_interval_ms
+        self.strict_commits = settings.group_consumer_strict_member_epoch
+
+    @property
+    def version(self) -> int:
+        """The number of changes of groups' settings."""
+        return self._configs.changes
+
+    def session_timeout_ms(self, group_id: str) -> int:
+        """group.consumer.session.timeout.ms"""
+        return self._configs.number(group_id, SESSION_TIMEOUT, self._settings.group_consumer_session_timeout_ms)
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        """group.consumer.heartbeat.interval.ms"""
+        return self._configs.number(group_id, HEARTBEAT_INTERVAL, self._settings.group_consumer_heartbeat_interval_ms)
+
+    def assignment_interval_ms(self, group_id: str) -> int:
+        """group.consumer.assignment.interval.ms"""
+        return self._configs.number(group_id, ASSIGNMENT_INTERVAL, self._settings.group_consumer_assignment_interval_ms)

@@ -1,0 +1,52 @@
+"""What one step asks of the shell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from coordinatord.coordination.transactions.state import TopicPartition, TransactionState
+from kafka_wire.records.transactions import TransactionLogValue
+from kafka_wire.values import FrozenValue, Value, frozen
+
+
+class Transition(NamedTuple):
+    """The transactional id changed its state."""
+
+    transactional_id: str
+    old: TransactionState
+    new: TransactionState
+    producer_id: int
+    producer_epoch: int
+    reason: str
+
+
+@frozen
+class Markers(FrozenValue):
+    """Write a marker to each of these partitions once the record of the decision is durable; then send
+    `MarkersWritten`. Writing a marker twice does no harm.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    partitions: tuple[TopicPartition, ...]
+    transaction_version: int
+
+
+@dataclass(slots=True, repr=False, eq=False)
+class Result(Value):
+    """`reply` answers the event's own request; None if that is parked, or if there is none. `record` has been applied
+    already and must be logged before any reply is sent; `tombstone` is a record without a value. Constants of this
+    class are shared.
+    """
+
+    reply: Any = None
+    record: TransactionLogValue | None = None
+    tombstone: bool = False
+    replies: list[tuple[Any, Any]] = field(default_factory=list)
+    markers: Markers | None = None
+    transitions: list[Transition] = field(default_factory=list)
+
+
+NOTHING = Result()

@@ -1,0 +1,267 @@
+"""A cluster, through the connections of kafka-python and with the messages of kafka_wire.
+
+kafka-python has TLS, SASL and reconnecting; its admin client raises at the first item that fails and does not know
+ConsumerGroupDescribe. So requests are ours, and its connections carry them.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
+from kafka.net.compat import KafkaNetClient
+from kafka.net.selector import NetworkSelector
+
+from coordinatord.monitoring.offsets_log.source.connecting import AtAPrompt, check, sentence
+from coordinatord.monitoring.offsets_log.source.segments import SourceError
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest
+from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
+from kafka_wire.codecs import encode_message
+from kafka_wire.errors import DecodeError, ErrorCode
+from kafka_wire.headers import RequestHeader, write_request_header
+from kafka_wire.registry import codec, versions_of
+from kafka_wire.schema import schema_of
+
+CONNECT_S = 10.0
+PATIENCE_S = 15.0
+"""For a coordinator or leader that is not there yet."""
+RETRY_S = 0.25
+PASSING = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+    }
+)
+"""Errors that another attempt may not get."""
+
+SAYS = {
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "this user may not do that with the group",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "this user may not do that with the topic",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "this user may not do that in the cluster",
+    ErrorCode.GROUP_ID_NOT_FOUND: "there is no such group",
+    ErrorCode.NON_EMPTY_GROUP: "the group has members",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "the group is subscribed to the topic",
+    ErrorCode.UNKNOWN_MEMBER_ID: "the group has no such member",
+    ErrorCode.FENCED_INSTANCE_ID: "another process has this group.instance.id now",
+    ErrorCode.LEADER_NOT_AVAILABLE: "there is no leader now",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such topic or partition",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "the topic exists already",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "that is no name for a topic",
+    ErrorCode.TOPIC_DELETION_DISABLED: "the cluster does not delete topics (delete.topic.enable)",
+}
+
+Found = TypeVar("Found")
+
+
+class AdminError(Exception):
+    """The cluster cannot be asked, or refuses; a sentence without its full stop."""
+
+
+class Unreachable(AdminError):
+    """No broker answers, or none lets the user in."""
+
+
+def said(code: int, message: str | None = None) -> str:
+    """An error code in words, with what the broker adds."""
+    try:
+        known = ErrorCode(code)
+    except ValueError:
+        return message or f"error {code}"
+    return SAYS.get(known) or (f"{known.name}: {message}" if message else known.name)
+
+
+class _Asked:
+    """One of our messages as kafka-python's connections want theirs; `parse_header` and `decode` are its response's."""
+
+    name = "request"
+
+    def __init__(self, message: Any, api_version: int) -> None:
+        self._message = message
+        self._codec = codec(schema_of(type(message)).api_key or 0, api_version)
+        self.API_KEY = self.api_key = self._codec.api_key
+        self.API_VERSION = self.api_version = api_version
+        self.correlation_id = 0
+        self._client_id = ""
+
+    @property
+    def header(self) -> _Asked:
+        return self
+
+    def expect_response(self) -> bool:
+        return True
+
+    def with_header(self, correlation_id: int, client_id: str) -> None:
+        self.correlation_id, self._client_id = correlation_id, client_id
+
+    def encode(self, framed: bool, header: bool) -> bytes:
+        assert framed
+        assert header
+        out = bytearray(4)
+        head = RequestHeader(self.api_key, self.api_version, self.correlation_id, self._client_id)
+        write_request_header(head, self._codec.flexible, out)
+        out += encode_message(self._message, self.api_version)
+        out[:4] = (len(out) - 4).to_bytes(4, "big")
+        return bytes(out)
+
+    def get_response_class(self) -> _Asked:
+        return self
+
+    def parse_header(self, buffer: Any) -> _Head:
+        return _Head(int.from_bytes(buffer.read(4), "big"))
+
+    def decode(self, buffer: Any) -> Any:
+        data = bytes(buffer.read())
+        return self._codec.decode_response(data, int(self._codec.response_header_flexible), len(data))
+
+
+class _Head:
+    def __init__(self, correlation_id: int) -> None:
+        self.correlation_id = correlation_id
+
+
+PROPERTIES = {
+    "kafka.security_protocol": "security.protocol",
+    "kafka.sasl_mechanism": "sasl.mechanism",
+    "kafka.sasl_plain_username": "a username in sasl.jaas.config",
+    "kafka.sasl_plain_password": "a password in sasl.jaas.config",
+    "kafka.ssl_cafile": "ssl.truststore.location",
+    "kafka.ssl_certfile": "ssl.keystore.location",
+    "kafka.ssl_keyfile": "ssl.keystore.location",
+    " (Spark's workers need it at the same place)": "",
+}
+"""Words of the pipeline's sentences, as --command-config has them."""
+
+
+class Cluster:
+    """A cluster that answers. Made by `cluster()`."""
+
+    def __init__(self, client: Any, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self._manager = client._manager
+        self._offered: Mapping[int, tuple[int, int]] = self._manager.broker_version_data.api_versions
+
+    def ask(self, message: Any, node_id: int | None = None, newest: int = 32_767) -> Any:
+        """The response of a node (None: any) to a request in the newest version that both sides know, `newest` at most.
+        AdminError if the cluster has no such request.
+        """
+        api_key = schema_of(type(message)).api_key or 0
+        known = versions_of(api_key)
+        lowest, highest = self._offered.get(api_key, (0, -1))
+        version = min(highest, known.last, newest)
+        if version < max(lowest, known.first):
+            raise AdminError(
+                f"{self.bootstrap} does not serve {type(message).__name__.removesuffix('Request')} requests"
+            )
+        request = _Asked(message, version)
+
+        async def send() -> Any:
+            return await self._manager.send(request, node_id=node_id)
+
+        try:
+            return self._manager.run(send)
+        except DecodeError as error:
+            raise AdminError(f"{self.bootstrap} sent a response that cannot be decoded: {error}") from None
+
+    def newest(self, request: type[Any]) -> int:
+        """The newest version of a request that the cluster offers; -1 if it does not."""
+        return self._offered.get(schema_of(request).api_key or 0, (0, -1))[1]
+
+    def serves(self, request: type[Any]) -> bool:
+        """Whether the cluster offers a version of this request that we know."""
+        known = versions_of(schema_of(request).api_key or 0)
+        lowest, highest = self._offered.get(schema_of(request).api_key or 0, (0, -1))
+        return max(lowest, known.first) <= min(highest, known.last)
+
+    def metadata(self, topics: Sequence[str] | None) -> Any:
+        """Nodes and topics; None asks for all topics. No topic is created."""
+        wanted = None if topics is None else [MetadataRequestTopic(name=topic) for topic in topics]
+        return self.ask(MetadataRequest(wanted, False), newest=12)
+
+    def controller(self) -> int:
+        """The node that creates and deletes topics."""
+        return int(self.metadata([]).controller_id)
+
+    def nodes(self) -> list[int]:
+        return sorted(each.node_id for each in self.metadata([]).brokers)
+
+    def by_coordinator(self, groups: Iterable[str]) -> dict[int, list[str]]:
+        """The groups by the node that coordinates them. AdminError."""
+        found: dict[int, list[str]] = {}
+        for group in groups:
+            found.setdefault(self.coordinator(group), []).append(group)
+        return found
+
+    def coordinator(self, group: str) -> int:
+        """The node that coordinates a group. AdminError."""
+
+        def attempt() -> tuple[int, int]:
+            answer = self.ask(FindCoordinatorRequest(group), newest=3)
+            return answer.error_code, answer.node_id
+
+        return patiently(attempt, f"group {group}")
+
+
+def patiently(attempt: Callable[[], tuple[int, Found]], what: str | Callable[[], str]) -> Found:
+    """`attempt` until it gets another error than a passing one. AdminError with `what` if it gets that."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while True:
+        code, found = attempt()
+        if not code:
+            return found
+        if code not in PASSING or time.monotonic() >= deadline_s:
+            raise AdminError(f"{what if isinstance(what, str) else what()}: {said(code)}")
+        time.sleep(RETRY_S)
+
+
+@contextmanager
+def cluster(bootstrap: str, settings: Mapping[str, Any], patience_s: float = CONNECT_S) -> Iterator[Cluster]:
+    """The cluster behind `bootstrap`; `settings` are kafka-python's. Unreachable if there is none, or it is lost."""
+    made: list[Any] = []
+
+    def client(**configs: Any) -> Any:
+        net = NetworkSelector(**configs)
+        made.append(KafkaNetClient(net=net, manager=AtAPrompt(net, **configs), **configs))
+        return made[0]
+
+    log = logging.getLogger("kafka")
+    log.addHandler(logging.NullHandler())
+    log.propagate = False  # what it has to say is in our sentences
+    defaults: dict[str, Any] = {"bootstrap_timeout_ms": round(patience_s * 1000), "reconnect_backoff_max_ms": 1000}
+    defaults["client_id"] = "coordinatord"
+    opened: Any = None
+    try:
+        check(settings)
+    except SourceError as error:
+        raise Unreachable(_in_properties(str(error).rstrip("."))) from None
+    try:
+        opened = KafkaAdminClient(
+            bootstrap_servers=bootstrap.split(","), kafka_client=client, **{**defaults, **settings}
+        )
+        yield Cluster(opened, bootstrap)
+    except (KafkaError, AssertionError, ValueError, OSError) as error:
+        if opened is not None and not isinstance(error, KafkaError):
+            raise  # no mistake of the connection's
+        manager = made[0]._manager if made else None
+        raise Unreachable(_in_properties(sentence(bootstrap, settings, error, manager))) from None
+    finally:
+        if opened is not None:
+            opened.close()
+        else:
+            for each in made:
+                each.close()  # a failed attempt leaves its thread and connections behind
+
+
+def _in_properties(text: str) -> str:
+    for name, said_here in PROPERTIES.items():
+        text = text.replace(name, said_here)
+    return text

@@ -1,0 +1,220 @@
+"""Groups of a cluster: which there are, who is in them, and how to be rid of one, or of one member."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from coordinatord.monitoring.admin.connection import AdminError, Cluster, patiently, said
+from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafka_wire.api.delete_groups import DeleteGroupsRequest
+from kafka_wire.api.describe_groups import DescribeGroupsRequest
+from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
+from kafka_wire.api.list_groups import ListGroupsRequest
+from kafka_wire.codecs import decoder
+from kafka_wire.errors import DecodeError, ErrorCode
+from kafka_wire.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+
+CLASSIC, CONSUMER = "classic", "consumer"
+NO_GROUP = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
+INACTIVE = frozenset({"Empty", "Dead"})
+"""States of a group without members, in Kafka's words."""
+
+Partitions = dict[str, list[int]]
+"""By topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A group as ListGroups has it. `kind` and `state` are empty for a broker older than they are."""
+
+    group_id: str
+    kind: str
+    state: str
+    protocol_type: str
+
+
+@dataclass(slots=True)
+class Member:
+    """A member. `epoch` is None in a classic group; `target` is what a member of the consumer protocol is to have."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assigned: Partitions
+    topics: list[str]
+    target: Partitions | None = None
+    epoch: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What people know it by."""
+        return f"{self.instance_id or self.client_id or self.member_id} on {self.host.lstrip('/')}"
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.assigned.values()))
+
+
+@dataclass(slots=True)
+class Group:
+    """A group that exists. `epoch` is the group's, None in a classic one."""
+
+    group_id: str
+    kind: str
+    state: str
+    assignor: str
+    coordinator: int
+    protocol_type: str = "consumer"
+    epoch: int | None = None
+    assignment_epoch: int | None = None
+    members: list[Member] = field(default_factory=list)
+
+    @property
+    def is_active(self) -> bool:
+        return self.state not in INACTIVE
+
+
+def list_groups(cluster: Cluster, states: Sequence[str] = (), kinds: Sequence[str] = ()) -> list[Listed]:
+    """All groups, by name. AdminError."""
+    oldest = 5 if kinds else 4 if states else 0
+    if cluster.newest(ListGroupsRequest) < oldest:
+        raise AdminError(f"{cluster.bootstrap} is too old to list groups by {'type' if kinds else 'state'}")
+
+    def ask(node_id: int) -> list[Any]:
+        def attempt() -> tuple[int, list[Any]]:
+            answer = cluster.ask(ListGroupsRequest(list(states), list(kinds)), node_id)
+            return answer.error_code, answer.groups
+
+        return patiently(attempt, "groups")
+
+    found = {each.group_id: each for node_id in cluster.nodes() for each in ask(node_id)}
+    return [
+        Listed(each.group_id, each.group_type, each.group_state, each.protocol_type)
+        for _, each in sorted(found.items())
+    ]
+
+
+def describe(cluster: Cluster, groups: Iterable[str]) -> dict[str, Group]:
+    """The groups that exist, by name. AdminError for one that cannot be described."""
+    found: dict[str, Group] = {}
+    for node_id, names in cluster.by_coordinator(groups).items():
+        _describe_consumer_groups(cluster, node_id, names, found)
+        left = [name for name in names if name not in found]
+        for name, described in _asked(cluster, node_id, DescribeGroupsRequest, left).items():
+            if described.error_code not in NO_GROUP and described.group_state != "Dead":
+                found[name] = _of_classic(described, node_id)
+        # A group may have changed its kind between the two questions.
+        _describe_consumer_groups(cluster, node_id, [name for name in left if name not in found], found)
+    return found
+
+
+def _describe_consumer_groups(cluster: Cluster, node_id: int, names: Sequence[str], found: dict[str, Group]) -> None:
+    """Add those of the consumer protocol."""
+    if cluster.serves(ConsumerGroupDescribeRequest):
+        for name, described in _asked(cluster, node_id, ConsumerGroupDescribeRequest, names).items():
+            if not described.error_code:
+                found[name] = _of_consumers(described, node_id)
+
+
+def _asked(cluster: Cluster, node_id: int, request: type[Any], names: Sequence[str]) -> dict[str, Any]:
+    """What a request has of each group, with an error for one that is not of its kind."""
+    if not names:
+        return {}
+
+    def attempt() -> tuple[int, dict[str, Any]]:
+        answer = {each.group_id: each for each in cluster.ask(request(list(names)), node_id).groups}
+        errors = [each.error_code for each in answer.values() if each.error_code not in NO_GROUP]
+        return next(filter(None, errors), 0), answer
+
+    return patiently(attempt, f"group {', '.join(names)}")
+
+
+def _of_consumers(described: Any, node_id: int) -> Group:
+    members = [
+        Member(
+            each.member_id,
+            each.instance_id,
+            each.client_id,
+            each.client_host,
+            _by_topic(each.assignment.topic_partitions),
+            list(each.subscribed_topic_names) or ([each.subscribed_topic_regex] if each.subscribed_topic_regex else []),
+            _by_topic(each.target_assignment.topic_partitions),
+            each.member_epoch,
+        )
+        for each in described.members
+    ]
+    return Group(
+        described.group_id, CONSUMER, described.group_state, described.assignor_name, node_id, "consumer",
+        described.group_epoch, described.assignment_epoch, members,
+    )  # fmt: skip
+
+
+def _of_classic(described: Any, node_id: int) -> Group:
+    members = []
+    for each in described.members:
+        subscription = _read(ConsumerProtocolSubscription, each.member_metadata)
+        assignment = _read(ConsumerProtocolAssignment, each.member_assignment)
+        assigned = (
+            {} if assignment is None else {it.topic: sorted(it.partitions) for it in assignment.assigned_partitions}
+        )
+        members.append(
+            Member(
+                each.member_id,
+                each.group_instance_id,
+                each.client_id,
+                each.client_host,
+                assigned,
+                [] if subscription is None else list(subscription.topics),
+            )
+        )
+    return Group(
+        described.group_id, CLASSIC, described.group_state, described.protocol_data, node_id, described.protocol_type,
+        members=members,
+    )  # fmt: skip
+
+
+def _by_topic(parts: Sequence[Any]) -> Partitions:
+    return {each.topic_name: sorted(each.partitions) for each in parts}
+
+
+def _read(kind: type[Any], data: bytes) -> Any:
+    """A subscription or an assignment; None for a group of another kind (Kafka Connect's), or one that lacks it."""
+    if len(data) < 2:
+        return None
+    try:
+        return decoder(kind, min(int.from_bytes(data[:2], "big"), 3))(bytes(data), 2, len(data))
+    except DecodeError:
+        return None
+
+
+def who(group: Group, shown: int = 5) -> str:
+    """Its members in a few words."""
+    names = [each.name for each in group.members[:shown]]
+    more = len(group.members) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more > 0 else "")
+
+
+def delete(cluster: Cluster, groups: Sequence[str]) -> dict[str, str | None]:
+    """Delete groups with their offsets; why not, by group. AdminError."""
+    refused: dict[str, str | None] = {}
+    for node_id, names in cluster.by_coordinator(groups).items():
+        for each in cluster.ask(DeleteGroupsRequest(names), node_id).results:
+            refused[each.group_id] = said(each.error_code, each.error_message) if each.error_code else None
+    return refused
+
+
+def evict(cluster: Cluster, group: Group, member: Member, reason: str) -> None:
+    """Remove one member. If it still runs it will come back. AdminError."""
+
+    def attempt() -> tuple[int, int]:
+        # By its instance id alone, as Kafka's admin client: whichever process has it now.
+        one = MemberIdentity("" if member.instance_id else member.member_id, member.instance_id, reason)
+        newest = cluster.newest(LeaveGroupRequest)
+        answer = cluster.ask(LeaveGroupRequest(group.group_id, member.member_id, [one]), group.coordinator)
+        codes = [each.error_code for each in answer.members] if newest >= 3 else []
+        return answer.error_code or next(filter(None, codes), 0), 0
+
+    patiently(attempt, f"{member.name} of group {group.group_id}")

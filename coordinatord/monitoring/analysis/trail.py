@@ -1,0 +1,155 @@
+"""What the rules need of one group's commits for one partition, commit by commit, in bounded memory.
+
+Windows are times, never numbers of commits: a group that commits once a second and one that commits once a minute get
+the same verdict. A trail forgets commits, but nothing that a rule asks for: since when the offset is the same, from
+where it went back, the last time that it stood still, its long silences, and where it was when the window began.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from coordinatord.monitoring.analysis import burrow
+from coordinatord.monitoring.analysis.burrow import Commit
+
+SHARE = 64
+"""Marks are a window / SHARE apart, once there are more than MARKS; until then every commit of the window is one."""
+MARKS = 2 * SHARE
+FALLS = 16
+"""The most steps back that are kept which the group has not made up for; of more, the last ones."""
+SILENCES = 10
+STANDS = 20
+"""A group that commits nothing new for a window / STANDS stands still."""
+
+
+class Trail:
+    """The summary of commits that were passed to `add`, in the order of the log. `window_ms` is the longest window that
+    is asked for.
+    """
+
+    __slots__ = (
+        "count_here",
+        "falls",
+        "last",
+        "marks",
+        "moved_ms",
+        "recent",
+        "silences",
+        "stood",
+        "window_ms",
+    )
+
+    def __init__(self, window_ms: int, commits: Iterable[Commit] = ()) -> None:
+        self.window_ms = window_ms
+        self.last: Commit | None = None
+        self.moved_ms = 0
+        """When the present offset was committed first, since it was another one."""
+        self.count_here = 0
+        """Commits of the present offset since then."""
+        self.falls: list[tuple[int, int]] = []
+        """(offset, time): the group went back from there, and has not been there again. The first fell from highest."""
+        self.stood: tuple[int, int, int] | None = None
+        """(offset, since, until): the last standstill that is over."""
+        self.silences: deque[tuple[int, int]] = deque(maxlen=SILENCES)
+        """(begin, end) of gaps between commits of more than a third of the window."""
+        self.marks: deque[Commit] = deque()
+        self.recent: deque[Commit] = deque(maxlen=burrow.WINDOW)
+        """Burrow's window."""
+        for commit in commits:
+            self.add(commit)
+
+    def add(self, commit: Commit) -> None:
+        """Take the next commit of the log."""
+        offset, time_ms, _ = commit
+        last = self.last
+        if last is None:
+            self.moved_ms, self.count_here = time_ms, 1
+        else:
+            if 3 * (time_ms - last.time_ms) > self.window_ms:
+                self.silences.append((last.time_ms, time_ms))
+            if offset == last.offset:
+                self.count_here += 1
+            else:
+                self._move(last.offset, offset, time_ms)
+        self.last = commit
+        self.recent.append(commit)
+        self._mark(commit)
+
+    def add_all(self, commits: Sequence[Commit]) -> None:
+        """`add` of each, for millions of them: what mostly happens is done here, with nothing looked up twice."""
+        last, window_ms, marks = self.last, self.window_ms, self.marks
+        if last is None and commits:
+            self.add(commits[0])
+            commits, last = commits[1:], commits[0]
+        for commit in commits:
+            assert last is not None
+            offset, time_ms, _ = commit
+            if 3 * (time_ms - last[1]) > window_ms:
+                self.silences.append((last[1], time_ms))
+            if offset == last[0]:
+                self.count_here += 1
+            elif offset > last[0] and not self.falls and STANDS * (time_ms - self.moved_ms) < window_ms:
+                self.moved_ms, self.count_here = time_ms, 1
+            else:
+                self._move(last[0], offset, time_ms)
+            last = commit
+            marks.append(commit)
+            since_ms = time_ms - window_ms
+            while len(marks) > 1 and marks[1][1] <= since_ms:
+                marks.popleft()
+            if len(marks) > MARKS:
+                self._thin(commit)
+                marks = self.marks
+        self.last = last
+        self.recent.extend(commits[-burrow.WINDOW :])
+
+    def _move(self, before: int, offset: int, time_ms: int) -> None:
+        if STANDS * (time_ms - self.moved_ms) >= self.window_ms:
+            self.stood = (before, self.moved_ms, time_ms)
+        self.moved_ms, self.count_here = time_ms, 1
+        if offset < before:
+            self.falls.append((before, time_ms))
+            del self.falls[:-FALLS]
+        while self.falls and self.falls[-1][0] <= offset:
+            self.falls.pop()
+
+    def _mark(self, commit: Commit) -> None:
+        marks = self.marks
+        marks.append(commit)
+        since_ms = commit.time_ms - self.window_ms
+        while len(marks) > 1 and marks[1].time_ms <= since_ms:
+            marks.popleft()
+        if len(marks) > MARKS:
+            self._thin(commit)
+
+    def _thin(self, commit: Commit) -> None:
+        kept = [self.marks[0]]
+        for each in self.marks:
+            if SHARE * (each.time_ms - kept[-1].time_ms) >= self.window_ms:
+                kept.append(each)
+        if kept[-1] is not commit:
+            kept.append(commit)
+        self.marks = deque(kept[-MARKS:])
+
+    def window(self, since_ms: int) -> Sequence[Commit]:
+        """Commits since then, a part of them if they are many, and the last one before: its position at that time."""
+        marks = list(self.marks)
+        first = next((n for n, each in enumerate(marks) if each.time_ms >= since_ms), len(marks))
+        return marks[max(0, first - 1) :]
+
+    def fallen_from(self, since_ms: int) -> int | None:
+        """The highest offset from which the group has gone back since then without having returned."""
+        return next((offset for offset, time_ms in self.falls if time_ms >= since_ms), None)
+
+    @property
+    def rhythm_ms(self) -> int:
+        """The usual length of silences that fill most of the time; 0 for a group that commits all the time, whatever
+        pauses it has made.
+        """
+        if len(self.silences) < 2:
+            return 0
+        lengths = sorted(end - begin for begin, end in self.silences)
+        if 2 * sum(lengths) < self.silences[-1][1] - self.silences[0][0]:
+            return 0
+        return lengths[int(0.9 * (len(lengths) - 1))]

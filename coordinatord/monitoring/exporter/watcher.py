@@ -1,0 +1,218 @@
+"""Looks at a cluster again and again, on a thread of its own: what is new in the offsets log, then where partitions
+end. The latest view is replaced at each look. While the cluster cannot be read, the last one stays, and its age tells.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from coordinatord.base.observe.health import Health
+from coordinatord.base.observe.logger import get_logger
+from coordinatord.monitoring.analysis.ends import Tail
+from coordinatord.monitoring.analysis.generations import TopicPartition
+from coordinatord.monitoring.dashboard.view import View
+from coordinatord.monitoring.exporter.reading import Reading
+from coordinatord.monitoring.offsets_log.source.cluster import Cluster
+from coordinatord.monitoring.offsets_log.source.segments import SourceError
+from coordinatord.monitoring.offsets_log.source.tails import earlier, retention, tails
+from coordinatord.monitoring.offsets_log.source.topic_names import names_from_broker
+
+PATIENCE_S = 10.0
+AGAIN_S = (1.0, 30.0)
+"""The shortest and the longest pause after a failure; each is twice the one before."""
+DESCRIBE_S = 600.0
+"""The configurations of topics are asked for this often."""
+REFRESH_S = 30.0
+"""Metadata is asked for anew this often: new partitions, and topics made again."""
+
+log = get_logger("coordinatord.monitoring.exporter")
+
+
+def wall_ms() -> int:
+    """Milliseconds since 1970."""
+    return int(time.time() * 1000)
+
+
+class Watcher:
+    """`start` begins, `stop` ends it. Everything else may be read by any thread."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        settings: Mapping[str, Any],
+        reading: Reading,
+        health: Health,
+        *,
+        interval_s: float,
+        now_ms: Callable[[], int] = wall_ms,
+    ) -> None:
+        self.bootstrap = bootstrap
+        self.view: View | None = None
+        self.cluster_id: str | None = None
+        self.is_up = False
+        self.looks = 0
+        self.failures = 0
+        self.cuts = 0
+        """How often a partition of the log was cut or made anew, and read again from its begin."""
+        self.lost = 0
+        """Records that the cluster deleted before they were read."""
+        self.look_s = 0.0
+        self.why: str | None = None
+        self._settings = settings
+        self._reading = reading
+        reading.histories.topic_names = lambda: names_from_broker(bootstrap, settings)
+        self._health = health
+        self._interval_s = interval_s
+        self._now_ms = now_ms
+        self._next: dict[int, int] = {}
+        self._has_read_all = False
+        self._ends: dict[TopicPartition, int] = {}
+        """Of the last look."""
+        self._tails: dict[TopicPartition, Tail] = {}
+        """Those that were read since a partition has ended there."""
+        self._topics: set[str] = set()
+        self._retention: dict[str, int] = {}
+        """retention.ms, as it was when the configurations of `_topics` were described."""
+        self._described_s = 0.0
+        self._refreshed_s = 0.0
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
+
+    @property
+    def records(self) -> int:
+        return self._reading.records
+
+    def start(self) -> None:
+        self._health.loading(f"the offsets log of {self.bootstrap} is being read")
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(timeout=PATIENCE_S)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        pause_s = AGAIN_S[0]
+        while not self._stopping.is_set():
+            try:
+                with Cluster(self.bootstrap, self._settings, PATIENCE_S) as cluster:
+                    while not self._stopping.is_set():
+                        began_s = time.monotonic()
+                        self._look(cluster)
+                        pause_s = AGAIN_S[0]
+                        self.look_s = time.monotonic() - began_s
+                        self._stopping.wait(max(0.0, self._interval_s - self.look_s))
+            except SourceError as error:
+                self._failed(str(error))
+            except Exception as error:  # of kafka-python, for one: it must not end the series of all other groups
+                log.exception("look failed")
+                self._failed(f"{type(error).__name__}: {error}")
+            self._stopping.wait(pause_s)
+            pause_s = min(2 * pause_s, AGAIN_S[1])
+
+    def _failed(self, why: str) -> None:
+        self.failures += 1
+        if self.is_up or self.why != why:
+            log.warning("the cluster cannot be read", bootstrap=self.bootstrap, reason=why)
+        self.is_up, self.why = False, why
+
+    def _look(self, cluster: Cluster) -> None:
+        self._check_cluster(cluster.id)
+        if time.monotonic() - self._refreshed_s > REFRESH_S:
+            cluster.refresh()
+            self._refreshed_s = time.monotonic()
+        self._read(cluster)
+        places = self._reading.places()
+        bounds = cluster.bounds(places)
+        now_ms = self._now_ms()
+        new = {place: bounds[place] for place in self._reading.unknown(bounds)}
+        points = earlier(cluster, new, now_ms, self._reading.rules.window_ms) if new else {}
+        if time.monotonic() - self._described_s > DESCRIBE_S or not {topic for topic, _ in new} <= self._topics:
+            self._topics = {topic for topic, _ in bounds}
+            self._retention = retention(cluster, self._topics)
+            self._described_s = time.monotonic()
+        self._reading.ended(bounds, now_ms, self._look_at_tails(cluster, bounds), self._retention, points)
+        self.view = self._reading.view(self._now_ms())
+        self.looks += 1
+        if not self.is_up:
+            log.info("the cluster is read", bootstrap=self.bootstrap, groups=len(self.view.groups))
+        self.is_up, self.why = True, None
+        if not self._has_read_all:
+            self._has_read_all = self._reading.histories.is_counting = True
+            self._health.ready()
+
+    def _look_at_tails(
+        self, cluster: Cluster, bounds: Mapping[TopicPartition, tuple[int, int]]
+    ) -> dict[TopicPartition, Tail]:
+        """A tail is read once, when a partition has ended at the same offset for two looks: no verdict about a group
+        depends on it while producers write.
+        """
+        ends = {place: end for place, (_start, end) in bounds.items()}
+        same = {place for place, end in ends.items() if self._ends.get(place) == end}
+        known = {place: tail for place, tail in self._tails.items() if place in same}
+        found = tails(cluster, bounds, same - known.keys())
+        merged: dict[TopicPartition, Tail] = {}
+        for place, tail in found.items():
+            before = known.get(place)
+            merged[place] = tail if before is None or before.stable_offset != tail.stable_offset else before
+        # One whose transaction has ended is read again at the next look.
+        self._tails = {
+            place: tail
+            for place, tail in merged.items()
+            if place in same and (place not in known or known[place].stable_offset == tail.stable_offset)
+        }
+        self._ends = ends
+        return merged
+
+    def _check_cluster(self, cluster_id: str | None) -> None:
+        if self.cluster_id is not None and cluster_id is not None and cluster_id != self.cluster_id:
+            log.warning("another cluster answers; it is read from the begin", before=self.cluster_id, now=cluster_id)
+            for number in self._next:
+                self._reading.begin(number)
+            self._next.clear()
+        self.cluster_id = cluster_id or self.cluster_id
+
+    def _read(self, cluster: Cluster) -> None:
+        """Up to the log's ends, as they are when this begins; all of it at the first look."""
+        numbers = cluster.log_partitions()
+        fresh = [number for number in numbers if number not in self._next]
+        for number, (start, _end) in cluster.log_bounds(fresh).items():
+            self._next[number] = start
+        goals: dict[int, int] = {}
+        left = [number for number in numbers if number in self._next]
+        empty = 0
+        while left and not self._stopping.is_set():
+            found = cluster.fetch({number: self._next[number] for number in left})
+            moved = False
+            for number, fetched in found.items():
+                goals.setdefault(number, fetched.end)
+                moved = (
+                    self._take(number, fetched.data, fetched.log_start, fetched.end, fetched.is_out_of_range) or moved
+                )
+            left = [n for n in left if n not in goals or self._next[n] < goals[n]]
+            left = [*left[1:], *left[:1]]  # a batch larger than the answer comes only as its first
+            empty = 0 if moved else empty + 1
+            if left and empty:
+                if empty > 50:
+                    raise SourceError(f"{self.bootstrap}: {len(left)} partitions of the offsets log cannot be read")
+                self._stopping.wait(0.2)
+
+    def _take(self, number: int, data: bytes, log_start: int, end: int, is_out: bool) -> bool:
+        """Whether it was anything new."""
+        offset = self._next[number]
+        if is_out:
+            if offset < log_start:
+                self.lost += log_start - offset
+            else:  # it ends before: cut, or made anew
+                self.cuts += 1
+                self._reading.begin(number)
+            self._next[number] = max(log_start, 0)
+            return True
+        self._next[number] = self._reading.take(number, data, offset)
+        return self._next[number] > offset

@@ -1,0 +1,167 @@
+"""The members and rebalances of the groups of a log, beside what `fold.py` makes of it: in bounded memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from coordinatord.monitoring.analysis.consumer_group import CONSUMER_KINDS, PARTITION_METADATA, SESSION_MS
+from coordinatord.monitoring.analysis.generations import TopicPartition, generation_of
+from coordinatord.monitoring.analysis.history import KEEP_COMMITS, History
+from coordinatord.monitoring.analysis.status import Members
+from coordinatord.monitoring.offsets_log.decode.kinds import GROUP_GENERATIONS, OFFSET_COMMITS
+from coordinatord.monitoring.offsets_log.lag.known import Known, Written
+
+WITH_IDS = {"topic_partitions", "assigned_partitions", "partitions_pending_revocation"}
+Batches = list[tuple[str, pa.RecordBatch]]
+
+
+def no_names() -> Mapping[str, str]:
+    """For a log whose topic ids nothing can name."""
+    return {}
+
+
+@dataclass(slots=True)
+class Histories:
+    """The history of each group; `take` gets the log's record batches in their order."""
+
+    session_ms: int = SESSION_MS
+    """group.consumer.session.timeout.ms of the cluster."""
+    topic_names: Callable[[], Mapping[str, str]] = no_names
+    """Asks the cluster for topic names by id."""
+    is_counting: bool = True
+    """Whether rebalances and commits are counted."""
+    names: dict[str, str] = field(default_factory=dict)
+    """Topic names by id."""
+    of: dict[str, History] = field(default_factory=dict)
+    commits: Counter[str] = field(default_factory=Counter)
+    """Commits by group, those while `is_counting`."""
+    _nameless: set[str] = field(default_factory=set)
+
+    def name_topics(self, chunks: Iterable[Batches]) -> None:
+        """Ask for the names of topic ids that come for the first time. Groups of the consumer protocol log ids. An id
+        that has no name then keeps its id, or a member would seem to have other partitions than it should.
+        """
+        found: set[str] = set()
+        for kind, batch in (each for chunk in chunks for each in chunk if each[0] in CONSUMER_KINDS):
+            if kind == PARTITION_METADATA:
+                for row in batch.to_pylist():
+                    self.names.update({each["topic_id"]: each["topic_name"] for each in row.get("topics") or ()})
+            for column in WITH_IDS & set(batch.schema.names):
+                found |= {each["topic_id"] for topics in batch.column(column).to_pylist() for each in topics or ()}
+        unknown = found - self.names.keys() - self._nameless
+        if unknown:
+            told = self.topic_names()
+            self.names.update({topic_id: name for topic_id, name in told.items() if topic_id not in self._nameless})
+            self._nameless |= unknown - self.names.keys()
+
+    def history(self, group: str) -> History:
+        """The group's history, a new one if it has none."""
+        found = self.of.get(group)
+        if found is None:
+            found = self.of[group] = History(self.names, self.session_ms)
+        return found
+
+    def members(self, group: str, known: Known | None) -> Members:
+        """What is known of the group's members, by its last records and by its history."""
+        members = Members() if known is None else known.members
+        history = self.of.get(group)
+        if history is None or members.has_any is None:
+            return members
+        if members.has_any:
+            return replace(members, topics=history.topics())
+        return replace(members, how=history.went())
+
+    def take(self, chunk: Batches, ended: Sequence[tuple[int, Written]]) -> None:
+        """Take a chunk that a fold has taken, and what transactions in it have committed (`Fold.ended`)."""
+        self.name_topics([chunk])
+        written = _by_group((batch for kind, batch in chunk if kind == OFFSET_COMMITS), ended)
+        lived: dict[str, list[tuple[int, str, Any]]] = {}
+        for kind, batch in chunk:
+            if kind == GROUP_GENERATIONS or kind in CONSUMER_KINDS:
+                for row in batch.to_pylist():
+                    lived.setdefault(row["group_id"], []).append((row["log_offset"], kind, row))
+        for group in written.keys() | lived.keys():
+            history = self.history(group)
+            history.is_counting = self.is_counting
+            commits = written.get(group, [])
+            if self.is_counting:
+                self.commits[group] += sum(len(each.offsets) for each in commits)
+            begin = 0
+            for log_offset, kind, row in sorted(lived.get(group, ()), key=lambda each: each[0]):
+                _note(history, commits, begin, log_offset)
+                begin = log_offset
+                if kind == GROUP_GENERATIONS:
+                    history.generation(generation_of(row))
+                else:
+                    history.record(kind, row)
+            _note(history, commits, begin, 1 << 62)
+
+    def begin(self, groups: Iterable[str]) -> None:
+        """Forget groups whose log was cut or made anew."""
+        for group in groups:
+            self.of.pop(group, None)
+
+    def forget(self, alive: set[str], now_ms: int) -> None:
+        """Drop what is over; of other groups than these, everything."""
+        for history in self.of.values():
+            history.forget(now_ms)
+        for name in self.of.keys() - alive:
+            del self.of[name]
+        for name in self.commits.keys() - alive:
+            del self.commits[name]
+
+
+class _Commits(NamedTuple):
+    """Commits of one partition in a chunk, in the order of the log."""
+
+    partition: TopicPartition
+    offsets: npt.NDArray[np.int64]
+    times_ms: npt.NDArray[np.int64]
+
+
+def _note(history: History, commits: Sequence[_Commits], begin: int, end: int) -> None:
+    """The commits between two offsets of the log."""
+    for each in commits:
+        low, high = np.searchsorted(each.offsets, (begin, end)).tolist()
+        if low < high:
+            history.committed(each.partition, each.times_ms[max(low, high - KEEP_COMMITS) : high].tolist())
+
+
+def _by_group(batches: Iterable[pa.RecordBatch], ended: Sequence[tuple[int, Written]]) -> dict[str, list[_Commits]]:
+    """Commits by group and partition; those of transactions when these have `ended`."""
+    columns = ("group_id", "topic", "partition", "log_offset", "time_ms")
+    rows = [_COMMITS.empty_table()]
+    for batch in batches:
+        plain = batch.filter(pc.invert(pc.or_(batch.column("tombstone"), batch.column("transactional"))))
+        times = pc.fill_null(pc.coalesce(plain.column("commit_timestamp_ms"), plain.column("timestamp_ms")), 0)
+        rows.append(pa.table([*(plain.column(name) for name in columns[:-1]), times], names=columns).cast(_COMMITS))
+    late = [(*written.key, at, written.made_ms) for at, written in ended if written.offset is not None]
+    if late:
+        rows.append(pa.table([list(column) for column in zip(*late, strict=True)], schema=_COMMITS))
+    table = pa.concat_tables(rows).sort_by([(name, "ascending") for name in columns[:-1]])
+    if not table.num_rows:
+        return {}
+    codes = [pc.rank(table[name], tiebreaker="dense").to_numpy() for name in columns[:2]]
+    numbers, offsets, times_ms = (table[name].to_numpy() for name in columns[2:])
+    changes = (np.diff(codes[0]) != 0) | (np.diff(codes[1]) != 0) | (np.diff(numbers) != 0)
+    starts = [0, *(np.flatnonzero(changes) + 1).tolist(), table.num_rows]
+    places = table.select(columns[:3]).take(starts[:-1]).to_pylist()
+    found: dict[str, list[_Commits]] = {}
+    for place, begin, end in zip(places, starts, starts[1:], strict=False):
+        partition = (place["topic"], place["partition"])
+        found.setdefault(place["group_id"], []).append(_Commits(partition, offsets[begin:end], times_ms[begin:end]))
+    return found
+
+
+_COMMITS = pa.schema(
+    [("group_id", pa.string()), ("topic", pa.string()), ("partition", pa.int64()), ("log_offset", pa.int64()),
+     ("time_ms", pa.int64())]
+)  # fmt: skip

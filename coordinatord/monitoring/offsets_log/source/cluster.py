@@ -1,0 +1,332 @@
+"""One connection to a cluster, through kafka-python and its SASL and TLS settings: the offsets log as it grows, and
+where partitions begin and end. Nothing joins a group and nothing commits: the log is read by Fetch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from kafka.errors import KafkaError
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from coordinatord.monitoring.analysis.generations import TopicPartition
+from coordinatord.monitoring.offsets_log.source.connecting import connected, sentence
+from coordinatord.monitoring.offsets_log.source.refusals import MOVED, not_allowed
+from coordinatord.monitoring.offsets_log.source.segments import OFFSETS_TOPIC, SourceError
+from kafka_wire.errors import ErrorCode
+
+PARTITION_BYTES = 1 << 20
+FETCH_BYTES = 8 << 20
+TIMEOUT_MS = 30_000
+FETCH_VERSION = 12
+"""The last one with topic names."""
+PEEKS_AT_ONCE = 1_000
+"""Partitions of one request for the first bytes from an offset on."""
+EARLIEST, LATEST = -2, -1
+ATTEMPTS = 3
+"""How often bounds are asked for while nodes have errors for partitions that they do not lead any more."""
+TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class Fetched(NamedTuple):
+    """What a partition of the log had from an offset on: batches, and where it begins and ends."""
+
+    data: bytes
+    log_start: int
+    end: int
+    is_out_of_range: bool
+
+
+class Cluster:
+    """A context manager; all methods raise SourceError if the cluster does not answer."""
+
+    def __init__(
+        self, bootstrap: str, settings: Mapping[str, Any], patience_s: float, log_topic: str = OFFSETS_TOPIC
+    ) -> None:
+        self.bootstrap = bootstrap
+        self.log_topic = log_topic
+        self.settings = settings
+        self.patience_s = patience_s
+        self._leaders: dict[TopicPartition, int] = {}
+        """The node that leads each partition that was asked for; -1 for none."""
+        self._stack = ExitStack()
+        self._consumer: Any = None
+
+    def __enter__(self) -> Cluster:
+        self._consumer = self._stack.enter_context(connected(self.bootstrap, self.settings, self.patience_s))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    @property
+    def id(self) -> str | None:
+        """The cluster's id."""
+        found = getattr(self._consumer._manager.cluster, "cluster_id", None)
+        return None if found is None else str(found)
+
+    def log_partitions(self) -> list[int]:
+        """The partitions of the offsets log; none if no group has committed yet."""
+        return self._numbers([self.log_topic])[self.log_topic]
+
+    def places(self) -> set[TopicPartition]:
+        """The partitions of all topics that the user may describe, without internal ones."""
+        topics = self._metadata(None).topics
+        return {
+            (topic.name, it.partition_index) for topic in topics if not topic.is_internal for it in topic.partitions
+        }
+
+    def topic_ids(self) -> dict[str, UUID]:
+        """The ids of all topics that the user may describe; none from a broker without ids (before Kafka 2.8)."""
+        topics = self._metadata(None).topics
+        return {topic.name: topic.topic_id for topic in topics if topic.name and topic.topic_id and topic.topic_id.int}
+
+    def existing(self, places: Iterable[TopicPartition]) -> set[TopicPartition]:
+        """Those of the partitions that there are, with a leader or without one."""
+        wanted = _possible(places)
+        numbers = self._numbers({topic for topic, _ in wanted})
+        return {place for place in wanted if place[1] in numbers[place[0]]}
+
+    def _numbers(self, topics: Collection[str]) -> dict[str, list[int]]:
+        """The topics' partitions; their leaders are known from then on."""
+        found: dict[str, list[int]] = {topic: [] for topic in topics}
+        for topic in self._metadata(topics).topics if topics else ():
+            if topic.name == self.log_topic and topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                raise SourceError(not_allowed(self.bootstrap, self.settings, self.log_topic))
+            found[topic.name] = sorted(each.partition_index for each in topic.partitions)
+            self._leaders |= {(topic.name, each.partition_index): each.leader_id for each in topic.partitions}
+        return found
+
+    def _metadata(self, topics: Collection[str] | None) -> Any:
+        """Kafka's Metadata response for these topics, or for all. kafka-python's own metadata has the topics of the
+        request that was answered last, which need not be these.
+        """
+        wanted = (
+            MetadataRequest.ALL_TOPICS
+            if topics is None
+            else [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(topics)]
+        )
+        request = MetadataRequest(
+            topics=wanted, allow_auto_topic_creation=False, include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )  # fmt: skip
+        manager = self._consumer._manager
+        for attempt in range(ATTEMPTS):
+            try:
+                answer = self._run(manager.send(request, node_id=manager.least_loaded_node()))
+                break
+            except KafkaError as error:
+                if attempt == ATTEMPTS - 1 or manager.is_lasting(error):
+                    raise self._told(error) from None
+        manager.cluster.update_metadata(answer)  # the nodes' addresses
+        return answer
+
+    def fetch(self, offsets: Mapping[int, int]) -> dict[int, Fetched]:
+        """What the log's partitions have from these offsets on, a part of it if it is much. Partitions without a leader
+        that answers are left out.
+        """
+        by_leader: dict[int, list[int]] = {}
+        for number in offsets:
+            leader = self._leaders.get((self.log_topic, number), -1)
+            if leader != -1:
+                by_leader.setdefault(leader, []).append(number)
+        found: dict[int, Fetched] = {}
+        is_stale = len(offsets) > sum(map(len, by_leader.values()))
+        for leader, numbers in by_leader.items():
+            answer = self._send(leader, _request(self.log_topic, {number: offsets[number] for number in numbers}))
+            for each in answer.responses[0].partitions if answer is not None and answer.responses else ():
+                code = each.error_code
+                if code in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE):
+                    is_out = code == ErrorCode.OFFSET_OUT_OF_RANGE
+                    found[each.partition_index] = Fetched(
+                        bytes(each.records or b""), each.log_start_offset, each.high_watermark, is_out
+                    )
+                else:
+                    is_stale = True
+        if is_stale:
+            self.refresh()
+        return found
+
+    def bounds(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+        """The first offset and the end of each of the partitions, of those that exist and have a leader that
+        answers.
+        """
+        wanted = _possible(places)
+        for _ in range(ATTEMPTS):
+            found, is_stale = self._bounds(wanted)
+            if not is_stale:
+                break
+        return found
+
+    def _bounds(self, wanted: Collection[TopicPartition]) -> tuple[dict[TopicPartition, tuple[int, int]], bool]:
+        """Bounds, and whether a node had an error for one of the partitions: its leader may have moved."""
+        numbers = self._numbers({topic for topic, _ in wanted})
+        by_leader: dict[int, dict[str, list[int]]] = {}
+        for topic, number in sorted(wanted):
+            leader = self._leaders[topic, number] if number in numbers[topic] else -1
+            if leader != -1:
+                by_leader.setdefault(leader, {}).setdefault(topic, []).append(number)
+        starts: dict[TopicPartition, int] = {}
+        ends: dict[TopicPartition, int] = {}
+        is_stale = False
+        for leader, topics in by_leader.items():
+            for which, found in ((EARLIEST, starts), (LATEST, ends)):
+                answer = self._send(leader, _offsets_request(topics, which))
+                for topic in () if answer is None else answer.topics:
+                    for each in topic.partitions:
+                        if each.error_code == ErrorCode.NONE:
+                            found[topic.name, each.partition_index] = each.offset
+                        else:
+                            is_stale |= each.error_code in MOVED
+                if answer is None:
+                    break
+        return {place: (starts[place], ends[place]) for place in ends if place in starts}, is_stale
+
+    def list_offsets(
+        self, places: Iterable[TopicPartition], which: int, *, committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        """What ListOffsets answers for a timestamp, or for LATEST, of the partitions that have a leader which answers:
+        -1 if no record is as late. With `committed` under isolation.level=read_committed.
+        """
+        found: dict[TopicPartition, int] = {}
+        for leader, of_leader in self._by_leader(places).items():
+            topics: dict[str, list[int]] = {}
+            for topic, number in of_leader:
+                topics.setdefault(topic, []).append(number)
+            answer = self._send(leader, _offsets_request(topics, which, committed=committed))
+            for each in () if answer is None else answer.topics:
+                found |= {
+                    (each.name, one.partition_index): one.offset
+                    for one in each.partitions
+                    if one.error_code == ErrorCode.NONE
+                }
+        return found
+
+    def peek(self, offsets: Mapping[TopicPartition, int], size: int) -> dict[TopicPartition, bytes]:
+        """The batches of partitions from these offsets on, whole ones of `size` bytes together at most; of partitions
+        that the user may read. No bytes: the first batch is larger.
+        """
+        found: dict[TopicPartition, bytes] = {}
+        for leader, places in self._by_leader(offsets).items():
+            for begin in range(0, len(places), PEEKS_AT_ONCE):
+                chosen = {place: offsets[place] for place in places[begin : begin + PEEKS_AT_ONCE]}
+                answer = self._send(leader, _peek_request(chosen, size))
+                for topic in () if answer is None else answer.responses:
+                    for each in topic.partitions:
+                        if each.error_code == ErrorCode.NONE:
+                            found[topic.topic, each.partition_index] = bytes(each.records or b"")
+        return found
+
+    def _by_leader(self, places: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        found: dict[int, list[TopicPartition]] = {}
+        for place in sorted(places):
+            leader = self._leaders.get(place, -1)
+            if leader != -1:
+                found.setdefault(leader, []).append(place)
+        return found
+
+    def ask(self, request: Any, node: int | None = None) -> Any:
+        """A node's response; None if it does not answer, or does not know the request."""
+        manager = self._consumer._manager
+        try:
+            return self._run(manager.send(request, node_id=manager.least_loaded_node() if node is None else node))
+        except KafkaError as error:
+            if manager.is_lasting(error):
+                raise self._told(error) from None
+            return None
+
+    @property
+    def nodes(self) -> list[int]:
+        """The ids of all brokers."""
+        return [broker.node_id for broker in self._consumer._manager.cluster.brokers()]
+
+    def log_bounds(self, numbers: Iterable[int]) -> dict[int, tuple[int, int]]:
+        """Where the log's partitions begin and end."""
+        found = self.bounds((self.log_topic, number) for number in numbers)
+        return {number: bounds for (_topic, number), bounds in found.items()}
+
+    def refresh(self) -> None:
+        """Ask for metadata anew: leaders move, topics come and go."""
+        self._numbers([self.log_topic])
+
+    def _send(self, node: int, request: Any) -> Any:
+        """The node's response; None if it cannot be reached now, while another node of the cluster can: a broker that
+        has just died leads its partitions until the controller has noticed.
+        """
+        manager = self._consumer._manager
+        try:
+            return self._run(manager.send(request, node_id=node))
+        except KafkaError as error:
+            if manager.is_lasting(error):
+                raise self._told(error) from None
+            self.refresh()
+            return None
+
+    def _run(self, future: Any) -> Any:
+        """Like kafka.consumer.fetcher: the consumer has no public access to the bytes."""
+        manager, net = self._consumer._manager, self._consumer._net
+        return net.run(manager.wait_for, future, TIMEOUT_MS)
+
+    def _told(self, error: KafkaError) -> SourceError:
+        return SourceError(sentence(self.bootstrap, self.settings, error, self._consumer._manager))
+
+
+def _possible(places: Iterable[TopicPartition]) -> set[TopicPartition]:
+    """Without names that no topic can have: a group may commit for any."""
+    return {place for place in places if TOPIC_NAME.fullmatch(place[0]) and place[0] not in (".", "..")}
+
+
+def _offsets_request(topics: Mapping[str, list[int]], which: int, *, committed: bool = False) -> Any:
+    parts = ListOffsetsRequest.ListOffsetsTopic
+    wanted = [
+        parts(
+            name=topic,
+            partitions=[
+                parts.ListOffsetsPartition(partition_index=number, current_leader_epoch=-1, timestamp=which)
+                for number in numbers
+            ],
+        )
+        for topic, numbers in topics.items()
+    ]
+    return ListOffsetsRequest(
+        replica_id=-1, isolation_level=int(committed), topics=wanted, min_version=1 + committed, max_version=5
+    )
+
+
+def _peek_request(offsets: Mapping[TopicPartition, int], size: int) -> Any:
+    topics: dict[str, list[Any]] = {}
+    for (topic, number), offset in offsets.items():
+        topics.setdefault(topic, []).append(
+            FetchRequest.FetchTopic.FetchPartition(
+                partition=number, current_leader_epoch=-1, fetch_offset=offset, last_fetched_epoch=-1,
+                log_start_offset=-1, partition_max_bytes=size,
+            )
+        )  # fmt: skip
+    return FetchRequest(
+        max_wait_ms=0, min_bytes=0, max_bytes=FETCH_BYTES, isolation_level=0, session_id=0, session_epoch=-1,
+        topics=[FetchRequest.FetchTopic(topic=topic, partitions=wanted) for topic, wanted in topics.items()],
+        forgotten_topics_data=[], rack_id="", min_version=5, max_version=FETCH_VERSION,
+    )  # fmt: skip
+
+
+def _request(topic: str, offsets: Mapping[int, int]) -> Any:
+    wanted = [
+        FetchRequest.FetchTopic.FetchPartition(
+            partition=number, current_leader_epoch=-1, fetch_offset=offset, last_fetched_epoch=-1,
+            log_start_offset=-1, partition_max_bytes=PARTITION_BYTES,
+        )
+        for number, offset in offsets.items()
+    ]  # fmt: skip
+    return FetchRequest(
+        max_wait_ms=0, min_bytes=0, max_bytes=FETCH_BYTES, isolation_level=0, session_id=0, session_epoch=-1,
+        topics=[FetchRequest.FetchTopic(topic=topic, partitions=wanted)],
+        forgotten_topics_data=[], rack_id="", min_version=5, max_version=FETCH_VERSION,
+    )  # fmt: skip

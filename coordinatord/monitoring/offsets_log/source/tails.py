@@ -1,0 +1,117 @@
+"""The state of partitions beside their first offsets and ends, from a broker: tails (source/markers.py), earlier ends,
+retention.ms. What the user may not ask for stays unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from kafka.protocol.admin import DescribeConfigsRequest, ListTransactionsRequest
+
+from coordinatord.monitoring.analysis.curve import Point
+from coordinatord.monitoring.analysis.ends import Open, Tail
+from coordinatord.monitoring.analysis.generations import TopicPartition
+from coordinatord.monitoring.offsets_log.source.cluster import LATEST, Cluster
+from coordinatord.monitoring.offsets_log.source.markers import BACK_BYTES, batches, readable_end
+from kafka_wire.records.batch import TRANSACTIONAL
+
+MARKER_BYTES = 512
+"""A marker's batch has 78 bytes; a batch that is larger than this is none."""
+BACK = 256
+"""How many offsets before the end are looked at for the last record that can be read."""
+OPEN_BYTES = 64 << 10
+"""A first batch of an open transaction that is larger is not read, and its producer stays unknown."""
+MAX_PRODUCERS = 100
+"""The most producers whose transactional ids are asked for."""
+TOPIC = 2
+"""The type of a resource whose configuration is described."""
+PARTS = (0.05, 0.25, 0.5, 0.75, 1.0)
+LONGEST_MS = 24 * 3_600_000
+"""The ends of a partition are asked for by timestamp, for these parts of a window ago, then for twice as long ago each
+time, up to this.
+"""
+
+
+def tails(
+    cluster: Cluster, bounds: Mapping[TopicPartition, tuple[int, int]], among: Collection[TopicPartition] | None = None
+) -> dict[TopicPartition, Tail]:
+    """The tails of partitions, whose first offsets and ends these are. Those of `among` are read; of the others the
+    last stable offset is asked for. Raises SourceError.
+    """
+    filled = {place: end for place, (start, end) in bounds.items() if end > start}
+    stable = cluster.list_offsets(filled, LATEST, committed=True)
+    chosen = {place: end for place, end in filled.items() if among is None or place in among}
+    last = cluster.peek({place: end - 1 for place, end in chosen.items()}, MARKER_BYTES)
+    suspects = {place for place, data in last.items() if any(each.marker is not None for each in batches(data))}
+    waiting = {place for place, end in chosen.items() if stable.get(place, end) < end}
+    begins = {place: max(bounds[place][0], chosen[place] - BACK) for place in suspects}
+    ends = _readable(cluster, begins, chosen)
+    before = {place: max(bounds[place][0], stable[place] - BACK) for place in waiting}
+    stable_ends = _readable(cluster, before, stable)
+    opened = _opened(cluster, {place: stable[place] for place in waiting})
+    return {
+        place: Tail(ends.get(place), stable.get(place), stable_ends.get(place), opened.get(place)) for place in filled
+    }
+
+
+def _readable(
+    cluster: Cluster, begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
+    for place, data in cluster.peek(begins, BACK_BYTES).items() if begins else ():
+        end = readable_end(batches(data), begins[place], ends[place])
+        if end is not None:
+            found[place] = end
+    return found
+
+
+def _opened(cluster: Cluster, stable: Mapping[TopicPartition, int]) -> dict[TopicPartition, Open]:
+    """The transactions that begin at last stable offsets, with their ids as far as the user may describe them."""
+    found: dict[TopicPartition, Open] = {}
+    for place, data in cluster.peek(stable, OPEN_BYTES).items() if stable else ():
+        header = next((each.header for each in batches(data)), None)
+        if header is not None and header.attributes & TRANSACTIONAL:
+            found[place] = Open(header.producer_id, header.base_timestamp)
+    producers = sorted({each.producer_id for each in found.values() if each.producer_id is not None})[:MAX_PRODUCERS]
+    names: dict[int, str] = {}
+    for node in cluster.nodes if producers else ():
+        answer = cluster.ask(ListTransactionsRequest(state_filters=[], producer_id_filters=producers), node)
+        for each in () if answer is None else answer.transaction_states or ():
+            names[each.producer_id] = each.transactional_id
+    return {place: each._replace(transactional_id=names.get(each.producer_id or -1)) for place, each in found.items()}
+
+
+def retention(cluster: Cluster, topics: Collection[str]) -> dict[str, int]:
+    """retention.ms of the topics that the user may describe; without those that are compacted, or keep all records."""
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    names = ["retention.ms", "cleanup.policy"]
+    wanted = [resource(resource_type=TOPIC, resource_name=topic, configuration_keys=names) for topic in sorted(topics)]
+    answer = cluster.ask(DescribeConfigsRequest(resources=wanted)) if wanted else None
+    found: dict[str, int] = {}
+    for each in () if answer is None else answer.results:
+        values = {config.name: config.value or "" for config in each.configs or ()}
+        if "delete" in values.get("cleanup.policy", "") and values.get("retention.ms", "-1") != "-1":
+            found[each.resource_name] = int(values["retention.ms"])
+    return found
+
+
+def times_ago(window_ms: int) -> list[int]:
+    """How long ago the ends are asked for."""
+    found = [round(part * window_ms) for part in PARTS]
+    while found[-1] < LONGEST_MS:
+        found.append(2 * found[-1])
+    return found
+
+
+def earlier(
+    cluster: Cluster, bounds: Mapping[TopicPartition, tuple[int, int]], now_ms: int, window_ms: int
+) -> dict[TopicPartition, list[Point]]:
+    """Earlier ends of partitions, by the timestamps of their records: where the first record of a time or later is. For
+    one who looks at a cluster for the first time.
+    """
+    found: dict[TopicPartition, list[Point]] = {}
+    for ago_ms in times_ago(window_ms):
+        for place, offset in cluster.list_offsets(bounds, now_ms - ago_ms).items():
+            start, end = bounds[place]
+            found.setdefault(place, []).append(Point(end if offset < 0 else max(start, offset), now_ms - ago_ms))
+    return found

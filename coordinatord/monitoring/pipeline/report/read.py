@@ -1,0 +1,180 @@
+"""The tables' rows that the report needs. The tables are small beside the log and are read whole, except for the
+history of lag, of which only the shown groups are read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from coordinatord.monitoring.analysis import urgent
+from coordinatord.monitoring.analysis.groups import GroupNow
+from coordinatord.monitoring.analysis.members import Event
+from coordinatord.monitoring.offsets_log.source.segments import SourceError
+from coordinatord.monitoring.pipeline.run.state import find_state
+
+Row = dict[str, Any]
+
+OF_GROUPS = ("rebalances", "members", "lag_history")
+"""Tables of which only the shown groups' rows are read."""
+MAX_EVENT_FILES = 500
+"""The most micro-batches with events; the last ones are read."""
+OF_ALL = ("group_status", "member_events", "churn", "slo", "expiry")
+
+
+MAX_NAMED = 12
+"""The most partitions named in the tooltip of an assignment."""
+
+
+class Held(NamedTuple):
+    """A member's assignment, and the first generation with it."""
+
+    member_id: str
+    generation: int
+    since_ms: int
+    partitions: tuple[tuple[str, tuple[int, ...]], ...]
+
+    @property
+    def total(self) -> int:
+        return sum(len(numbers) for _, numbers in self.partitions)
+
+    def named(self) -> str:
+        names = [f"{topic}-{number}" for topic, numbers in self.partitions for number in numbers]
+        rest = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+        return ", ".join(names[:MAX_NAMED]) + rest
+
+
+@dataclass(slots=True)
+class Tables:
+    """Rows by table. `shown` are the groups with their own section, the most urgent first."""
+
+    at_ms: int
+    runs: int
+    rows: dict[str, list[Row]] = field(default_factory=dict)
+    held: dict[str, list[Held]] = field(default_factory=dict)
+    events: list[Row] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
+    trouble: dict[str, list[Event]] = field(default_factory=dict)
+    """Crash loops and storms that were not over at `at_ms`."""
+
+    def verdict(self, row: Row) -> urgent.Verdict:
+        """The worst that is to be said of a group with a row of group_status, and why."""
+        return urgent.verdict(_group_now(row), self.trouble.get(row["group_id"], ()))
+
+    def of(self, table: str, group_id: str) -> list[Row]:
+        return [row for row in self.rows.get(table, []) if row["group_id"] == group_id]
+
+
+def read(out: Path, limit: int, only: tuple[str, ...] = ()) -> Tables:
+    """Read the tables of `coordinatord pipeline run --out`. Shows the groups in `only` if given, otherwise the `limit`
+    most urgent ones. Raises SourceError.
+    """
+    state = find_state(out)
+    if state is None:
+        raise SourceError(f"{out} has no tables: run `coordinatord pipeline run --out {out}` first")
+    if any((out / "tables" / name / "_delta_log").exists() for name in OF_ALL):
+        raise SourceError("a report needs Parquet tables, and these are Delta tables: run once with --format parquet")
+    tables = Tables(int(state["at_ms"]), int(state["runs"]))
+    for name in OF_ALL:
+        tables.rows[name] = _rows(out, name)
+    rebalances = _rows(out, "rebalances", ("group_id",))
+    counts: dict[str, int] = {}
+    for row in rebalances:
+        counts[row["group_id"]] = counts.get(row["group_id"], 0) + 1
+    tables.trouble = _trouble(out, tables.at_ms)
+    with_offsets = {row["group_id"] for row in tables.rows["group_status"]}
+    for group in sorted(tables.trouble.keys() - with_offsets):
+        tables.rows["group_status"].append(urgent.judged(group, None, tables.trouble[group])._asdict())
+    tables.rows["group_status"].sort(key=lambda row: _urgency(row, tables.verdict(row)[0], counts))
+    known = [row["group_id"] for row in tables.rows["group_status"]]
+    known += sorted(counts.keys() - set(known), key=lambda group: (-counts[group], group))
+    for group in only:
+        if group not in known:
+            raise SourceError(f"{out} has no group {group}")
+    tables.shown = list(only) or known[:limit]
+    for name in OF_GROUPS:
+        tables.rows[name] = _rows(out, name, groups=tables.shown)
+    tables.held = _held(out, tables.shown)
+    tables.events = _events(out)
+    return tables
+
+
+def read_groups(out: Path) -> tuple[int, list[GroupNow], dict[str, int]]:
+    """The time of the tables, the groups' rows, the most urgent first, and how many members each has. The status of
+    each row is the group's verdict (analysis.urgent). Raises SourceError.
+    """
+    state = find_state(out)
+    if state is None:
+        raise SourceError(f"{out} has no tables: run `coordinatord pipeline run --out {out}` first")
+    at_ms = int(state["at_ms"])
+    trouble = _trouble(out, at_ms)
+    now = {row["group_id"]: _group_now(row) for row in _rows(out, "group_status")}
+    groups = [urgent.judged(group, now.get(group), trouble.get(group, ())) for group in now.keys() | trouble.keys()]
+    members: dict[str, int] = {}
+    for row in _rows(out, "members", ("group_id", "until_ms")):
+        members[row["group_id"]] = members.get(row["group_id"], 0) + (row["until_ms"] is None)
+    return at_ms, sorted(groups, key=urgent.urgency), members
+
+
+def _group_now(row: Row) -> GroupNow:
+    return GroupNow(**{name: row[name] for name in GroupNow._fields})
+
+
+def _trouble(out: Path, at_ms: int) -> dict[str, list[Event]]:
+    columns = [each.name for each in fields(Event)]
+    found: dict[str, list[Event]] = {}
+    for row in _rows(out, "member_events", ("group_id", *columns)):
+        found.setdefault(row["group_id"], []).append(Event(*(row[name] for name in columns)))
+    under_way = {group: urgent.under_way(events, at_ms) for group, events in found.items()}
+    return {group: events for group, events in under_way.items() if events}
+
+
+def _urgency(row: Row, word: str, rebalances: dict[str, int]) -> tuple[Any, ...]:
+    return urgent.severity(word), -(row["lag"] or 0), -rebalances.get(row["group_id"], 0), row["group_id"]
+
+
+def _held(out: Path, groups: list[str]) -> dict[str, list[Held]]:
+    """By classic group: its generations' assignments, from the log."""
+    from pyarrow import dataset
+
+    path = out / "facts" / "group_generations"
+    if not any(path.glob("batch=*/bucket=*/*.parquet")):
+        return {}
+    columns = ["group_id", "generation", "log_offset", "timestamp_ms", "current_state_timestamp_ms", "members"]
+    files = dataset.dataset(str(path), format="parquet", partitioning="hive")
+    rows = files.to_table(columns=columns, filter=dataset.field("group_id").isin(groups)).to_pylist()
+    found: dict[str, list[Held]] = {group: [] for group in groups}
+    last: dict[tuple[str, str], Held] = {}
+    for row in sorted(rows, key=lambda row: row["log_offset"]):
+        since_ms = row["current_state_timestamp_ms"] or row["timestamp_ms"]
+        for member in row["members"] or []:
+            assigned = (member["assignment"] or {}).get("assigned_partitions") or []
+            partitions = tuple((each["topic"], tuple(sorted(each["partitions"] or ()))) for each in assigned)
+            held = Held(member["member_id"], row["generation"], since_ms, tuple(sorted(partitions)))
+            before = last.get((row["group_id"], held.member_id))
+            if before is None or before.partitions != held.partitions:
+                last[row["group_id"], held.member_id] = held
+                found[row["group_id"]].append(held)
+    return found
+
+
+def _events(out: Path) -> list[Row]:
+    """The follower's events (run/events.py), the last one first."""
+    rows: list[Row] = []
+    for path in sorted((out / "events").glob("[0-9]*.jsonl"), reverse=True)[:MAX_EVENT_FILES]:
+        rows += [json.loads(line) for line in path.read_text().splitlines()]
+    return sorted(rows, key=lambda row: -row["at_ms"])
+
+
+def _rows(out: Path, name: str, columns: tuple[str, ...] = (), groups: list[str] | None = None) -> list[Row]:
+    """A table's rows; none if no run has made it."""
+    from pyarrow import dataset
+
+    path = out / "tables" / name
+    if not any(path.glob("bucket=*/*.parquet")):
+        return []
+    files = dataset.dataset(str(path), format="parquet", partitioning="hive")
+    chosen = None if groups is None else dataset.field("group_id").isin(groups)
+    rows: list[Row] = files.to_table(columns=list(columns) or None, filter=chosen).to_pylist()
+    return rows

@@ -1,0 +1,65 @@
+"""How much a log has: what is small is read and written in fewer and simpler queries."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from coordinatord.monitoring.offsets_log.source.broker import BrokerTail
+from coordinatord.monitoring.offsets_log.source.options import Options, read_options
+from coordinatord.monitoring.offsets_log.source.segments import SourceError, find_logs, reading_files
+from coordinatord.monitoring.offsets_log.source.store_log import StoreTail
+from coordinatord.monitoring.pipeline.run.ingest import Job
+
+SMALL_BYTES, SMALL_OFFSETS = 32 << 20, 200_000
+TINY_BYTES, TINY_OFFSETS = 2 << 20, 15_000
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """How much a log has: bytes in directories or in a database, or a broker's offsets; the other one is 0. `absent`
+    are a broker's partitions that have no leader now, in order.
+    """
+
+    bytes: int = 0
+    offsets: int = 0
+    absent: tuple[str, ...] = ()
+
+    @property
+    def is_small(self) -> bool:
+        """Whether Spark would take longer to prepare for many records than these few take."""
+        return self.bytes <= SMALL_BYTES and self.offsets <= SMALL_OFFSETS
+
+    @property
+    def is_tiny(self) -> bool:
+        """Whether plain Python decodes it sooner than numba is loaded."""
+        return self.bytes <= TINY_BYTES and self.offsets <= TINY_OFFSETS
+
+
+def amount_of(job: Job) -> Amount:
+    """How much a job has to read, at most. SourceError."""
+    options = read_options(job.source.options)
+    return of_bytes(options) if options.bootstrap is None else of_broker(options)
+
+
+def of_broker(options: Options) -> Amount:
+    """The offsets between the bounds of a broker's log. SourceError."""
+    tail = BrokerTail(options)
+    ends = tail.ends()
+    begins = tail.begins()
+    offsets = sum(max(0, end - begins[name]) for name, end in ends.items())
+    return Amount(offsets=offsets, absent=tuple(sorted(tail.absent)))
+
+
+@reading_files()
+def of_bytes(options: Options) -> Amount:
+    """The bytes of the segments, or of the database's rows. SourceError if they cannot be read."""
+    if options.store is not None:
+        return Amount(bytes=StoreTail(options).size())
+    total = 0
+    for log in find_logs(options.paths, options.topic, options.partitions):
+        for segment in log.segments():
+            if not os.access(segment.path, os.R_OK):
+                raise SourceError(f"this user may not read {segment.path}")
+            total += segment.size
+    return Amount(bytes=total)

@@ -1,0 +1,361 @@
+"""`coordinatord pipeline run`: from the log to tables, as often as needed, each time only what is new.
+
+    OUT/facts/<kind>/batch=<n>/bucket=<b>/   records read from the log, each exactly once
+    OUT/ledger/run=<n>/bucket=<b>/           the rebalances in coordinatord's ledger, if the log has one
+    OUT/checkpoint/                          how far the log has been read (Spark's)
+    OUT/end_offsets/<batch>/                 where partitions ended at the time of that batch
+    OUT/topic_names.json                     topic names by id, if groups of the consumer protocol need them
+    OUT/tables/<name>/bucket=<b>/            the tables, by groups
+    OUT/state.json                           the last batch in the tables, and which groups and topics are read
+
+The log is read as a stream, so a run continues where the last one stopped. A micro-batch repeated after a crash
+overwrites its files. Then the tables are rebuilt for the buckets (groups by a hash) with new records, and those that
+depend on the time for all buckets. Each is moved into place by renaming directories, and the state is written last, so
+that whatever a crash left unfinished is done again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shlex
+import shutil
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pyarrow import parquet
+from pyspark import InheritableThread
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from coordinatord.monitoring.analysis.consumer_group import METADATA
+from coordinatord.monitoring.offsets_log.decode.kinds import KINDS, QUARANTINE
+from coordinatord.monitoring.offsets_log.source.ledger_topic import Entry, ledger_of
+from coordinatord.monitoring.offsets_log.source.options import name_list, read_options
+from coordinatord.monitoring.offsets_log.source.segments import SourceError
+from coordinatord.monitoring.offsets_log.source.topic_names import keep_names, names_from_broker, names_in_directories
+from coordinatord.monitoring.pipeline.run.alone import alone
+from coordinatord.monitoring.pipeline.run.amount import amount_of
+from coordinatord.monitoring.pipeline.run.delta import DELTA_LOG, check_delta
+from coordinatord.monitoring.pipeline.run.ingest import (
+    ATTEMPTS,
+    IS_SLOW,
+    Job,
+    begun,
+    keep,
+    keep_small,
+    merge_ends,
+    put,
+    source_error_of,
+    staging,
+    stream,
+    write_buckets,
+)
+from coordinatord.monitoring.pipeline.run.merging import merge
+from coordinatord.monitoring.pipeline.run.progress import Progress
+from coordinatord.monitoring.pipeline.run.state import RULES, STATE_VERSION, read_state, write_state
+from coordinatord.monitoring.pipeline.tables import SHARING, TABLES
+from coordinatord.monitoring.pipeline.tables.inputs import BUCKETS, FACTS, LEDGER_DDL, Inputs, bucket_of, fact_columns
+from coordinatord.monitoring.pipeline.tables.lag import LAG_HISTORY
+
+PROGRESS_S = 0.25
+AT_ONCE = 2
+"""Tables of a small log that are made at the same time: while one waits for Python to start, Spark plans another."""
+OF_TIME = LAG_HISTORY.name
+"""The table that a small log can make large: it has a row for each minute."""
+LEDGER_STEP = 32 << 20
+"""Characters of the ledger's records that are processed at once."""
+
+
+@dataclass(slots=True)
+class Summary:
+    """The work of a run: new rows by kind, rows by table now, seconds."""
+
+    new: dict[str, int] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+    buckets: int = 0
+    seconds: float = 0.0
+
+    def count(self, counts: dict[str, int]) -> None:
+        """Count the records of a micro-batch, by kind."""
+        for kind, count in counts.items():
+            self.new[kind] = self.new.get(kind, 0) + count
+
+
+def run(spark: SparkSession, job: Job, *, now_ms: int, progress: Progress | None = None) -> Summary:
+    """Read what is new and update the tables. A SourceError is meant for the user."""
+    began_s = time.monotonic()
+    progress = progress or Progress()
+    summary = Summary()
+    if job.format == "delta":
+        check_delta(spark)
+    job.out.mkdir(parents=True, exist_ok=True)
+    with alone(job.out):
+        check_state(job)
+        if job.is_small is None:
+            amount = amount_of(job)
+            job = replace(job, is_small=amount.is_small, is_tiny=amount.is_tiny)
+        progress.stage("reading the log")
+        _ingest(spark, job, summary, now_ms, progress)
+        refresh(spark, job, summary, now_ms, progress)
+    summary.seconds = time.monotonic() - began_s
+    return summary
+
+
+def _ingest(spark: SparkSession, job: Job, summary: Summary, now_ms: int, progress: Progress) -> None:
+    def write(rows: DataFrame, batch: int) -> None:
+        summary.count((keep_small if job.is_small else keep)(rows, batch, job.out))
+
+    def begin() -> StreamingQuery:
+        writer = stream(spark, job, now_ms).writeStream.foreachBatch(write)
+        return writer.option("checkpointLocation", str(job.out / "checkpoint")).trigger(availableNow=True).start()
+
+    for attempt in range(1, ATTEMPTS + 1):
+        query = begun(begin)
+        try:
+            while not query.awaitTermination(PROGRESS_S):
+                progress.read(query.lastProgress)
+            progress.read(query.lastProgress)
+        except StreamingQueryException as error:
+            if IS_SLOW in str(error) and attempt < ATTEMPTS:
+                continue
+            sentence = source_error_of(error)
+            if sentence is None:
+                raise
+            raise sentence from None
+        return
+
+
+def refresh(
+    spark: SparkSession, job: Job, summary: Summary, now_ms: int, progress: Progress, *, with_counts: bool = True
+) -> None:
+    """Rebuild the tables from what was read since they were made last."""
+    state = read_state(job.out)
+    ledger = _ingest_ledger(spark, job, state)
+    changed = tuple(sorted({*_changed_buckets(job.out, int(state["batch"])), *_ledger_buckets(job.out, state)}))
+    if state["runs"] and state.get("rules") != RULES:
+        changed = tuple(range(BUCKETS))
+    summary.buckets = len(changed)
+    _learn_names(job)
+    merge_ends(spark, job.out)
+    for kind in FACTS:
+        merge(spark, job.out / "facts" / kind, "batch", fact_columns(kind), int(state["batch"]))
+    merge(spark, job.out / "ledger", "run", LEDGER_DDL, int(state["runs"]) - 1)
+
+    def inputs(buckets: tuple[int, ...] | None) -> Inputs:
+        return Inputs(
+            spark,
+            job.out,
+            TABLES,
+            now_ms=now_ms,
+            options=job.options,
+            log_directories=job.log_directories,
+            buckets=buckets,
+            wanted=names,
+            is_tiny=job.is_tiny,
+        )
+
+    names = job.tables or tuple(TABLES)
+    everything, something = inputs(None), inputs(changed)
+    begun = itertools.count()
+
+    def make(name: str) -> None:
+        progress.stage(f"making the table {name}", next(begun), len(names))
+        path = job.out / "tables" / name
+        if (path / DELTA_LOG).exists() != (job.format == "delta"):
+            shutil.rmtree(path, ignore_errors=True)  # files of the other format, which this one cannot read
+        is_whole = TABLES[name].depends_on_time or not path.exists()
+        _build(job, name, everything if is_whole else something)
+
+    try:
+        _make_all(make, names, AT_ONCE if job.is_small else 1)
+        for name in names if with_counts else ():
+            summary.rows[name] = _count(spark, job, name)
+    finally:
+        everything.release()
+        something.release()
+    runs = int(state["runs"]) + 1
+    state = {"version": STATE_VERSION, "batch": _last_batch(job.out), "runs": runs, "at_ms": now_ms, "ledger": ledger}
+    state |= {"chosen": _chosen(job), "rules": RULES}
+    write_state(job.out, state)
+
+
+def _make_all(make: Callable[[str], None], names: Sequence[str], at_once: int) -> None:
+    """Make tables in so many threads; those that share a pass, one after the other. The first error ends it."""
+    shared = [[name for name in names if name in {table.name for table in tables}] for tables in SHARING]
+    waiting = deque(each for each in shared if each)
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        while not errors:
+            try:
+                part = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                for name in part:
+                    make(name)
+            except BaseException as error:
+                errors.append(error)
+
+    threads = [InheritableThread(target=work, name=f"tables {number}") for number in range(1, at_once)]
+    for thread in threads:
+        thread.start()
+    work()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+# The ledger
+
+
+def _ingest_ledger(spark: SparkSession, job: Job, state: dict[str, Any]) -> dict[str, int]:
+    """Store the ledger's new records since the last run. Returns the next offset by partition, for the state."""
+    nexts = {int(partition): offset for partition, offset in state.get("ledger", {}).items()}
+    path = _ledger_path(job.out, state)
+    staged = staging(path)
+    for left in (path, staged):  # left by an interrupted run
+        shutil.rmtree(left, ignore_errors=True)
+    for rows in _in_steps(ledger_of(read_options(job.source.options), dict(nexts))):
+        nexts |= {partition: offset + 1 for partition, offset, _, _ in rows}
+        records = spark.createDataFrame(rows, LEDGER_DDL).withColumn("bucket", bucket_of(F.col("group_id")))
+        records.repartition(2, "bucket").write.mode("append").partitionBy("bucket").parquet(str(staged))
+    if staged.exists():
+        put(staged, path)
+    return {str(partition): offset for partition, offset in nexts.items()}
+
+
+def _in_steps(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+    """Split into parts that fit into this process's memory: a ledger may have gigabytes."""
+    held: list[Entry] = []
+    size = 0
+    for entry in entries:
+        held.append(entry)
+        size += len(entry[3])
+        if size >= LEDGER_STEP:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
+
+
+def _ledger_path(out: Path, state: dict[str, Any]) -> Path:
+    return out / "ledger" / f"run={int(state['runs']):09d}"
+
+
+def _ledger_buckets(out: Path, state: dict[str, Any]) -> set[int]:
+    """The buckets with records in this run's ledger."""
+    return {int(each.name.removeprefix("bucket=")) for each in _ledger_path(out, state).glob("bucket=*")}
+
+
+def _learn_names(job: Job) -> None:
+    """Find the names of the topic ids in the log, in its directories and where partition ends are read. A topic is
+    older than the records with its id, so it exists now, unless it was deleted before any run.
+    """
+    if not any((job.out / "facts" / METADATA).glob("batch=*")):
+        return
+    bootstrap = job.source.options.get("bootstrap")
+    found: dict[str, str] = {}
+    if job.end_offsets is not None and not job.log_directories:
+        bootstrap = bootstrap or job.end_offsets
+    if bootstrap is not None:
+        found |= names_from_broker(bootstrap, job.broker)
+    directories = json.loads(job.source.options.get("paths", "[]"))
+    found |= names_in_directories([*directories, *([] if job.end_offsets is None else [job.end_offsets])])
+    keep_names(job.out, found)
+
+
+# Tables
+
+
+def _build(job: Job, name: str, inputs: Inputs) -> None:
+    buckets = tuple(range(BUCKETS)) if inputs.buckets is None else inputs.buckets
+    if buckets:
+        rows = inputs.table(name).withColumn("bucket", bucket_of(F.col("group_id")))
+        _replace(rows, job.out / "tables" / name, buckets, job)
+
+
+def _count(spark: SparkSession, job: Job, name: str) -> int:
+    """The rows of a table, by its files' footers: Spark would start a job for it."""
+    if job.format == "delta":
+        return int(read_table(spark, job.out, name, job.format).count())
+    files = (job.out / "tables" / name).glob("bucket=*/*.parquet")
+    return sum(int(parquet.read_metadata(file).num_rows) for file in files)
+
+
+def _replace(rows: DataFrame, path: Path, buckets: tuple[int, ...], job: Job) -> None:
+    """Replace the rows of these buckets."""
+    if job.format == "delta":
+        where = f"bucket in ({', '.join(map(str, buckets))})"
+        rows.write.format("delta").mode("overwrite").option("replaceWhere", where).partitionBy("bucket").save(str(path))
+        return
+    staged = path.with_name(f"_{path.name}")
+    if job.is_small and path.name != OF_TIME:
+        table = rows.toArrow()
+        write_buckets(table.drop_columns(["bucket"]), table.column("bucket"), staged)
+    else:
+        rows.repartition(2, "bucket").write.mode("overwrite").partitionBy("bucket").parquet(str(staged))
+    path.mkdir(parents=True, exist_ok=True)
+    for bucket in buckets:
+        old, new = path / f"bucket={bucket}", staged / f"bucket={bucket}"
+        if old.exists():
+            shutil.rmtree(old)
+        if new.exists():
+            os.replace(new, old)
+    shutil.rmtree(staged)
+
+
+def read_table(spark: SparkSession, out: Path, name: str, form: str = "parquet") -> DataFrame:
+    """A table of a run, with its declared columns. Raises SourceError if no run has made it."""
+    table = TABLES[name]
+    path = out / "tables" / name
+    if not path.exists():
+        raise SourceError(f"{out} has no table {name}: run `coordinatord pipeline run --out {out}` first")
+    if form == "delta":
+        return spark.read.format("delta").load(str(path)).select(*table.names)
+    return spark.read.schema(f"{table.ddl}, bucket int").parquet(str(path)).select(*table.names)
+
+
+# State
+
+
+def _changed_buckets(out: Path, since_batch: int) -> tuple[int, ...]:
+    """The buckets with facts of later batches. Transaction markers belong to no group: with one of them, all."""
+    found: set[int] = set()
+    for kind in FACTS:
+        for batch in (out / "facts" / kind).glob("batch=*"):
+            if int(batch.name.removeprefix("batch=")) > since_batch and kind != QUARANTINE:
+                if "group_id" not in KINDS[kind].schema.names:
+                    return tuple(range(BUCKETS))
+                found |= {int(each.name.removeprefix("bucket=")) for each in batch.glob("bucket=*")}
+    return tuple(sorted(found))
+
+
+def _last_batch(out: Path) -> int:
+    batches = [int(each.name.removeprefix("batch=")) for each in (out / "facts").glob("*/batch=*")]
+    return max(batches, default=-1)
+
+
+def check_state(job: Job) -> None:
+    """Raises SourceError if the run cannot continue earlier tables: what one run leaves out, no later run reads."""
+    before, now = read_state(job.out).get("chosen"), _chosen(job)
+    if before is not None and before != now:
+        given = " ".join(f"--{name} {shlex.quote(','.join(names))}" for name, names in before.items() if names)
+        raise SourceError(
+            f"{job.out} was made with {given or 'all groups and topics'}, and no run reads again what is there: do not "
+            "choose others, or give an empty directory with --out"
+        )
+
+
+def _chosen(job: Job) -> dict[str, list[str]]:
+    """The part of the log that is read: all of it unless names are given."""
+    return {name: sorted(name_list(job.source.options.get(name, ""))) for name in ("groups", "topics")}

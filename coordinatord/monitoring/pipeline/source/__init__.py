@@ -1,0 +1,8 @@
+"""Spark's data sources over the offsets log.
+
+frames.py            DataFrames of each kind: the entry point for building tables
+consumer_offsets.py  the data source `consumer_offsets`, batch and streaming
+partition_ends.py    the data source `partition_ends`
+shipping.py          this package on the executors of a cluster
+java.py              checks for a Java that Spark can run on
+"""

@@ -1,0 +1,46 @@
+"""What the rules of status ask of the members of each group: whether there are any, how the last of them went, and what
+the present ones subscribe to.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from coordinatord.monitoring.analysis.epochs import generations
+from coordinatord.monitoring.analysis.members import how_they_went, lives
+from coordinatord.monitoring.pipeline.tables.group_log import commit_times, group_rows, read_group
+from coordinatord.monitoring.pipeline.tables.inputs import Inputs, nothing
+
+
+def members_now(inputs: Inputs) -> DataFrame:
+    """group_id, has_members, empty_ms, how, topics: a row of each group of which anything is known; see
+    analysis.status.Members.
+    """
+    found = inputs.members.join(_went(inputs), "group_id", "left").join(inputs.subscribed, "group_id", "left")
+    topics = F.when(F.col("has_members"), F.col("topics")).alias("topics")
+    return found.select("group_id", "has_members", "empty_ms", "how", topics)
+
+
+def _went(inputs: Inputs) -> DataFrame:
+    """group_id, how: of groups that have lost all members. Only their part of the log is read."""
+    names, session_ms = inputs.topic_names, inputs.options.consumer_session_ms
+    schema = pa.schema([("group_id", pa.string()), ("how", pa.string())])
+
+    def tell(rows: pa.Table, commits: pa.Table) -> pa.Table:
+        found = read_group(rows, commits, names, session_ms)
+        if found is None:
+            return schema.empty_table()
+        of_group = [
+            life for log in (found.generations, list(generations(found.epochs))) for life in lives(log, found.commits)
+        ]
+        return pa.Table.from_pylist([{"group_id": found.group_id, "how": how_they_went(of_group)}], schema)
+
+    empty = [row["group_id"] for row in inputs.members.where(~F.col("has_members")).select("group_id").collect()]
+    if not empty:
+        return nothing(inputs.spark, "group_id string, how string")
+    chosen = F.broadcast(inputs.spark.createDataFrame(pa.table({"group_id": pa.array(empty, pa.string())})))
+    rows = group_rows(inputs).join(chosen, "group_id", "semi").groupBy("group_id")
+    times = commit_times(inputs).join(chosen, "group_id", "semi").groupBy("group_id")
+    return rows.cogroup(times).applyInArrow(tell, "group_id string, how string")

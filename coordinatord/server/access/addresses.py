@@ -1,0 +1,75 @@
+"""How many connections one address may have, and how fast clients may connect (KIP-402, KIP-612).
+
+An address beyond its number is closed at once. One that connects faster than its quota is closed when it might have
+connected; until then nothing is read from it. Beyond `max.connection.creation.rate` clients are served later. Kafka's
+acceptor does the same, except that it accepts later itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from coordinatord.server.access.quotas import Quotas
+from coordinatord.server.access.rates import Rate
+from coordinatord.server.access.rules import host_of
+from coordinatord.server.access.throttling import Alarm
+from coordinatord.transport.net.connection import Connection
+
+
+class Addresses:
+    """Told of each connection. `most` is for addresses that `overrides` do not name; `rate`: of all, a second."""
+
+    def __init__(
+        self,
+        quotas: Quotas,
+        now_ms: Callable[[], int],
+        alarm: Callable[[int, Callable[[], object]], Alarm],
+        *,
+        most: int,
+        overrides: Mapping[str, int],
+        rate: int,
+        meter: Rate,
+    ) -> None:
+        self._quotas = quotas
+        self._now_ms = now_ms
+        self._alarm = alarm
+        self._most = most
+        self._overrides = overrides
+        self._rate = rate
+        self._meter = meter
+        self.open: dict[str, int] = {}
+
+    def connected(self, connection: Connection) -> bool:
+        """Whether the connection may stay, if only for now."""
+        address = _address(connection)
+        if not address:
+            return True  # a worker, by its socket
+        count = self.open[address] = self.open.get(address, 0) + 1
+        if count > self._overrides.get(address, self._most):
+            return False
+        now_ms = self._now_ms()
+        throttle_ms = self._quotas.connected(host_of(address), now_ms)
+        if throttle_ms:
+            self._quotas.not_connected(host_of(address), now_ms)
+            connection.mute(self._alarm(now_ms + throttle_ms, connection.close))
+            return True
+        if self._rate > 0:
+            self._meter.record(1, now_ms)
+            throttle_ms = self._meter.throttle_ms(self._rate, now_ms)
+            if throttle_ms:
+                connection.mute(self._alarm(now_ms + throttle_ms, connection.unmute))
+        return True
+
+    def disconnected(self, connection: Connection) -> None:
+        """The connection has ended."""
+        address = _address(connection)
+        left = self.open.get(address, 0) - 1
+        if left > 0:
+            self.open[address] = left
+        else:
+            self.open.pop(address, None)
+
+
+def _address(connection: Connection) -> str:
+    address = connection.client_host.removeprefix("/")
+    return "" if address in ("", "unknown") else address

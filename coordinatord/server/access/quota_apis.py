@@ -1,0 +1,269 @@
+"""DescribeClientQuotas and AlterClientQuotas v0-v1: Kafka's ClientQuotasImage and ClientQuotaControlManager.
+
+As with ACLs, the worker that owns the metadata log changes quotas, and the others pass requests on to it.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import Any, Final
+
+from coordinatord.broker.log.errors import LogFailed
+from coordinatord.broker.metadata.forwarding import NOT_CONTROLLER, Forward
+from coordinatord.broker.metadata.log import MetadataLog
+from coordinatord.server.access.acls import CHUNK
+from coordinatord.server.access.quotas import (
+    CLIENT_ID,
+    CONNECTIONS,
+    FETCHED,
+    IP,
+    MUTATIONS,
+    PRODUCED,
+    REQUESTS,
+    USER,
+    ClientQuotas,
+    Entity,
+    entity_of,
+    record_of,
+)
+from coordinatord.transport.net.request import RequestContext
+from coordinatord.transport.net.slices import Slices, Steps, let_go
+from kafka_wire.api import alter_client_quotas as alter_api
+from kafka_wire.api import describe_client_quotas as describe_api
+from kafka_wire.api_key import ApiKey
+from kafka_wire.errors import ErrorCode
+
+EXACT, DEFAULT, SPECIFIED = 0, 1, 2
+"""`match_type`: this name, the default, any name and the default."""
+
+_LONG_MAX: Final = float(2**63 - 1)
+_INT_MAX: Final = float(2**31 - 1)
+CLIENT_KEYS: Final[dict[str, tuple[str, float] | None]] = {
+    PRODUCED: ("LONG", _LONG_MAX),
+    FETCHED: ("LONG", _LONG_MAX),
+    REQUESTS: None,
+    MUTATIONS: None,
+}
+ADDRESS_KEYS: Final[dict[str, tuple[str, float] | None]] = {CONNECTIONS: ("INT", _INT_MAX)}
+"""Key -> its integral type and the largest value; None for a fraction (Kafka's QuotaConfig)."""
+
+
+MAX_ENTITIES = 10_000
+MOST_CHARACTERS = 1_024
+"""Entities that may have quotas, and characters of their names: all of them are held. Kafka has no limits."""
+
+MOST_PARTS = 100
+"""Parts of an entity that are looked at: a valid one has at most two."""
+TOO_MANY_PARTS = "Invalid quota entity combination"
+
+
+class _Invalid(Exception):
+    """Why a request is refused."""
+
+    def __init__(self, message: str, error: ErrorCode = ErrorCode.INVALID_REQUEST) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+class QuotaApis:
+    """The handlers. `forward`: asks the worker that owns the log, if that is another one."""
+
+    def __init__(self, quotas: ClientQuotas, metadata: MetadataLog, forward: Forward | None = None) -> None:
+        self._forward = forward
+        self._quotas = quotas
+        self._metadata = metadata
+
+    def handlers(self) -> dict[int, Any]:
+        """By API key."""
+        return {ApiKey.DESCRIBE_CLIENT_QUOTAS: self.describe, ApiKey.ALTER_CLIENT_QUOTAS: self.alter}
+
+    def describe(self, _context: RequestContext, request: describe_api.DescribeClientQuotasRequest) -> Any:
+        """The entities that match all components; `strict`: and have no other part."""
+        try:
+            exact, typed = _components(request)
+        except _Invalid as invalid:
+            return describe_api.DescribeClientQuotasResponse(
+                error_code=invalid.error, error_message=str(invalid), entries=None
+            )
+        return Slices(self._describing(exact, typed, is_strict=request.strict))
+
+    def _describing(self, exact: dict[str, str | None], typed: set[str], *, is_strict: bool) -> Steps:
+        entries = []
+        for number, (who, values) in enumerate(list(self._quotas.by_entity.items())):
+            if number % CHUNK == CHUNK - 1:
+                yield None
+            names = dict(who)
+            if is_strict and len(names) != len(exact) + len(typed):
+                continue
+            if typed <= names.keys() and all(kind in names and names[kind] == name for kind, name in exact.items()):
+                entries.append(
+                    describe_api.EntryData(
+                        [describe_api.EntityData(kind, name) for kind, name in sorted(names.items())],
+                        [describe_api.ValueData(key, value) for key, value in values.items()],
+                    )
+                )
+        return describe_api.DescribeClientQuotasResponse(entries=entries)
+
+    def alter(self, context: RequestContext, request: alter_api.AlterClientQuotasRequest) -> Any:
+        """Each entity has its own result."""
+
+        def refused(error: ErrorCode, message: str | None) -> Any:
+            results = [alter_api.EntryResult(error, message, each.entity) for each in request.entries]
+            return alter_api.AlterClientQuotasResponse(entries=results)
+
+        if self._forward is not None:
+            return self._forward(context, request, refused(ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER))
+        return Slices(self._altering(context, request, refused), is_change=True)
+
+    def _altering(
+        self,
+        context: RequestContext,
+        request: alter_api.AlterClientQuotasRequest,
+        refused: Callable[[ErrorCode, str | None], Any],
+    ) -> Steps:
+        results: dict[Entity | int, alter_api.EntryResult] = {}
+        records: list[Any] = []
+        fresh = 0
+        for number, entry in enumerate(request.entries):
+            if len(entry.entity) > MOST_PARTS:
+                results[number] = alter_api.EntryResult(ErrorCode.INVALID_REQUEST, TOO_MANY_PARTS, entry.entity)
+                continue
+            who = entity_of(entry.entity)
+            named = [alter_api.EntityData(kind, name) for kind, name in sorted(who)]
+            try:
+                if who in results:
+                    raise _duplicate(who)
+                made = self._changes(who, entry, fresh)
+                records += made
+                fresh += bool(made) and who not in self._quotas.by_entity
+                results[who] = alter_api.EntryResult(0, None, named)
+            except _Invalid as invalid:
+                results[who] = alter_api.EntryResult(invalid.error, str(invalid), named)
+            if number % CHUNK == CHUNK - 1:
+                yield None
+        response = alter_api.AlterClientQuotasResponse(entries=list(results.values()))
+        if request.validate_only or not records:
+            yield from let_go(results, request.entries, records)
+            return response
+        epoch = 0
+        failure: Callable[[], Any] = lambda: refused(ErrorCode.UNKNOWN_SERVER_ERROR, None)  # noqa: E731
+        for start in range(0, len(records), CHUNK):
+            try:
+                epoch = self._metadata.append(records[start : start + CHUNK])
+            except LogFailed:
+                return failure()
+            yield None
+        context.answer_at(epoch, response, failure)
+        return None
+
+    def _changes(self, who: Entity, entry: alter_api.EntryData, more: int) -> list[Any]:
+        """The records of an entity's changes. `more`: entities that the request has given quotas before."""
+        changes: dict[str, float | None] = {}
+        for operation in entry.ops:
+            if operation.key in changes:
+                # ClientQuotaControlManager finds its own refusal of the key, and takes it for that of an earlier entry.
+                raise _duplicate(who)
+            changes[operation.key] = None if operation.remove else operation.value
+        keys = _keys_of(who)
+        current = self._quotas.by_entity.get(who, {})
+        for key, value in changes.items():
+            if value is not None:
+                _check(keys, key, value)
+        if not current and any(value is not None for value in changes.values()):
+            if any(len(name or "") > MOST_CHARACTERS for _, name in who):
+                raise _Invalid(f"The names of a client quota entity may have {MOST_CHARACTERS} characters.")
+            if len(self._quotas.by_entity) + more >= MAX_ENTITIES:
+                raise _Invalid(f"{MAX_ENTITIES} entities have quotas already.", ErrorCode.POLICY_VIOLATION)
+        return [record_of(who, key, value) for key, value in changes.items() if not _same(current.get(key), value)]
+
+
+def _components(request: describe_api.DescribeClientQuotasRequest) -> tuple[dict[str, str | None], set[str]]:
+    """(names that must be the same, types that must be there)."""
+    exact: dict[str, str | None] = {}
+    typed: set[str] = set()
+    for each in request.components:
+        kind, match = each.entity_type, each.match
+        if not kind:
+            raise _Invalid("Invalid empty entity type.")
+        if kind in exact or kind in typed:
+            raise _Invalid(f"Entity type {kind} cannot appear more than once in the filter.")
+        if kind not in (USER, CLIENT_ID, IP):
+            raise _Invalid(f"Unsupported entity type {kind}", ErrorCode.UNSUPPORTED_VERSION)
+        if each.match_type == EXACT:
+            if match is None:
+                raise _Invalid("Request specified MATCH_TYPE_EXACT, but set match string to null.")
+            exact[kind] = match
+        elif each.match_type in (DEFAULT, SPECIFIED):
+            name = "MATCH_TYPE_DEFAULT" if each.match_type == DEFAULT else "MATCH_TYPE_SPECIFIED"
+            if match is not None:
+                raise _Invalid(f"Request specified {name}, but also specified a match string.")
+            if each.match_type == DEFAULT:
+                exact[kind] = None
+            else:
+                typed.add(kind)
+        else:
+            raise _Invalid(f"Unknown match type {each.match_type}")
+    kinds = exact.keys() | typed
+    if IP in kinds and kinds & {USER, CLIENT_ID}:
+        raise _Invalid(
+            "Invalid entity filter component combination. IP filter component should not be used with user or clientId "
+            "filter component."
+        )
+    return exact, typed
+
+
+def _keys_of(who: Entity) -> dict[str, tuple[str, float] | None]:
+    """The keys that quotas of this entity may have."""
+    if not who:
+        raise _Invalid("Invalid empty client quota entity")
+    names = dict(sorted(who))
+    for kind, name in names.items():
+        if kind not in (USER, CLIENT_ID, IP):
+            raise _Invalid(f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            raise _Invalid(f"Empty {kind} not supported")
+    if IP not in names:
+        return CLIENT_KEYS
+    if len(names) > 1:
+        raise _Invalid("Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId")
+    address = names[IP]
+    if address is not None and not _is_host(address):
+        raise _Invalid(f"{address} is not a valid IP or resolvable host.")
+    return ADDRESS_KEYS
+
+
+def _is_host(address: str) -> bool:
+    """An address. Kafka would look names up, which takes as long as the name service likes."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, address)
+        except (OSError, ValueError):
+            continue
+        return True
+    return address == "localhost"
+
+
+def _check(keys: dict[str, tuple[str, float] | None], key: str, value: float) -> None:
+    if key not in keys:
+        raise _Invalid(f"Invalid configuration key {key}")
+    if value <= 0.0:  # ClientQuotaControlManager.validateQuotaKeyValue takes NaN
+        raise _Invalid(f"Quota {key} must be greater than 0")
+    integral = keys[key]
+    if integral is not None:
+        name, largest = integral
+        if value > largest:
+            raise _Invalid(f"Proposed value for {key} is too large for {'an' if name == 'INT' else 'a'} {name}.")
+        if abs(value % 1.0) > 1e-6:
+            raise _Invalid(f"{key} cannot be a fractional value.")
+
+
+def _same(value: float | None, other: float | None) -> bool:
+    """Java's Double.equals, with which NaN is NaN."""
+    return value == other or (value != value and other != other)
+
+
+def _duplicate(who: Entity) -> _Invalid:
+    """The refusal of an entity that is named again, which shows Kafka's ClientQuotaEntity.toString."""
+    parts = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in sorted(who))
+    return _Invalid(f"Ignoring duplicate entity ClientQuotaEntity(entries={{{parts}}})")

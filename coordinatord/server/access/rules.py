@@ -1,0 +1,260 @@
+"""The kinds of rules that table.py is made of.
+
+A rule decides with what to call an API's handler, or what to answer without it. `needs` is about a whole request:
+without the permission all of it is refused. `parts` is about each part of a request, such as its topics: the handler
+gets the parts that the client may use, and the response gets the others back, with an error. `filtered` is about a
+response: the client does not learn of what it may not describe.
+
+What a response lacks is put into it when it is encoded (`Admitted.amend`): the handler may answer later, from the log
+or a timer, and knows nothing of permissions.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv6Address
+from typing import Any, Final, Protocol
+
+from coordinatord.server.access.refusing import refusal
+from coordinatord.transport.net.request import RequestContext
+from coordinatord.transport.security.authorizer import CLUSTER_NAME, Authorizer, Operation, ResourceType
+from kafka_wire.errors import ErrorCode
+
+Handler = Callable[[RequestContext, Any], Any]
+
+ERRORS: Final = {
+    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+"""The error of who may not use a resource of this type."""
+
+
+class TopicNames(Protocol):
+    """What rules need of the topics."""
+
+    def topic_name(self, topic_id: bytes) -> str | None: ...
+    def topic_id(self, name: str) -> bytes | None: ...
+
+
+class Client:
+    """Who asks, and the authorizer."""
+
+    __slots__ = ("authorizer", "creates_topics", "host", "principal", "topics")
+
+    def __init__(
+        self, authorizer: Authorizer, topics: TopicNames, principal: str, host: str, creates_topics: bool
+    ) -> None:
+        """`creates_topics`: topics are created when a client names them."""
+        self.creates_topics = creates_topics
+        self.authorizer = authorizer
+        self.topics = topics
+        self.principal = principal
+        self.host = host
+
+    def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        """Whether the client may do this."""
+        return self.authorizer.allows(self.principal, self.host, operation, resource_type, name)
+
+    def may_cluster(self, operation: Operation) -> bool:
+        """Whether the client may do this with the cluster."""
+        return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def may_topic(self, operation: Operation, name: str | None, topic_id: bytes) -> bool:
+        """The same for a topic by name or, without one, by id. Of an unknown id the handler says so."""
+        if not name:
+            name = self.topics.topic_name(topic_id)
+        return name is None or self.may(operation, ResourceType.TOPIC, name)
+
+    def may_describe(self, name: str) -> bool:
+        """Whether the client may learn of a topic."""
+        return self.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
+
+    def operations(self, resource_type: ResourceType, name: str) -> int:
+        """`authorized_operations` of a resource."""
+        return self.authorizer.operations(self.principal, self.host, resource_type, name)
+
+
+def host_of(client_host: str) -> str:
+    """An address as ACLs name it: Java's getHostAddress, which writes all groups of an IPv6 address."""
+    host = client_host.removeprefix("/")
+    if ":" not in host:
+        return host
+    address, percent, zone = host.partition("%")
+    groups = IPv6Address(address).exploded.split(":")
+    return ":".join(f"{int(group, 16):x}" for group in groups) + percent + zone
+
+
+class Rule(Protocol):
+    """Calls the handler with what the client may ask, or answers itself. None as with a handler."""
+
+    def __call__(self, client: Client, context: RequestContext, request: Any, handler: Handler) -> Any: ...
+
+
+NameOf = Callable[[Any], str]
+
+
+def cluster(_request: Any) -> str:
+    """The name of the resource of type CLUSTER."""
+    return CLUSTER_NAME
+
+
+def needs(operation: Operation, resource_type: ResourceType, name_of: NameOf = cluster) -> Rule:
+    """The whole request needs this permission. `name_of(request)` names the resource."""
+
+    def rule(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
+        if client.may(operation, resource_type, name_of(request)):
+            return handler(context, request)
+        return refusal(request, context.api_version, ERRORS[resource_type])
+
+    return rule
+
+
+def all_of(*rules: Rule) -> Rule:
+    """Each rule in turn: the next one gets what the one before leaves of the request."""
+
+    def rule(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
+        for each in reversed(rules):
+            handler = _then(each, client, handler)
+        return handler(context, request)
+
+    return rule
+
+
+def _then(rule: Rule, client: Client, handler: Handler) -> Handler:
+    return lambda context, request: rule(client, context, request, handler)
+
+
+May = Callable[[Client, Any], ErrorCode | None]
+"""(client, part of a request) -> the error, None if the client may use it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """See `parts`. Attributes are those of request and response."""
+
+    may: May
+    asked: str
+    answered: str
+    by: tuple[str, ...] = ("name",)
+
+    def __call__(self, client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
+        allowed: list[Any] = []
+        denied: dict[ErrorCode, list[Any]] = {}
+        for part in getattr(request, self.asked) or ():
+            error = self.may(client, part)
+            if error is None:
+                allowed.append(part)
+            else:
+                denied.setdefault(error, []).append(part)
+        if not denied:
+            return handler(context, request)
+        refused = [self._only(request, some, context.api_version, error) for error, some in denied.items()]
+        added = [each for response in refused for each in getattr(response, self.answered)]
+        if not allowed:
+            setattr(refused[0], self.answered, added)
+            return refused[0]
+        setattr(request, self.asked, allowed)
+        amend(context, lambda response: self._add(response, added))
+        answer = handler(context, request)
+        assert context.admitted is not None, "the guard has made it"
+        context.admitted.is_whole = False
+        return answer
+
+    def _only(self, request: Any, some: Sequence[Any], version: int, error: ErrorCode) -> Any:
+        """The refusal of a request for these parts alone."""
+        alone = copy.copy(request)
+        setattr(alone, self.asked, some)
+        return refusal(alone, version, error)
+
+    def _add(self, response: Any, added: Iterable[Any]) -> Any:
+        # A refusal of the whole request, such as after the log has failed, has all parts.
+        answers = getattr(response, self.answered)
+        there = {self._key(each) for each in answers}
+        response = copy.copy(response)
+        setattr(response, self.answered, [*answers, *(each for each in added if self._key(each) not in there)])
+        return response
+
+    def _key(self, answer: Any) -> tuple[Any, ...]:
+        return tuple(getattr(answer, attribute) for attribute in self.by)
+
+
+def parts(
+    operation: Operation,
+    resource_type: ResourceType,
+    asked: str,
+    answered: str,
+    *,
+    name: str | None = "name",
+    by: tuple[str, ...] | None = None,
+) -> Rule:
+    """Each part of the request's list `asked` needs this permission for the resource in its attribute `name` (None: the
+    part itself is the name); topics may be named by id. `answered` is the response's list, whose elements are told
+    apart by their attributes `by`.
+    """
+    error = ERRORS[resource_type]
+
+    def may(client: Client, part: Any) -> ErrorCode | None:
+        named = part if name is None else getattr(part, name)
+        if resource_type is ResourceType.TOPIC:
+            is_allowed = client.may_topic(operation, named, getattr(part, "topic_id", b""))
+        else:
+            is_allowed = client.may(operation, resource_type, named)
+        return None if is_allowed else error
+
+    return Parts(may, asked, answered, by or (name or "name",))
+
+
+def parts_by(may: May, asked: str, answered: str, *, by: tuple[str, ...]) -> Rule:
+    """The same, where `may` decides about each part."""
+    return Parts(may, asked, answered, by)
+
+
+def amend(context: RequestContext, change: Callable[[Any], Any], *, decodes: bool = True) -> None:
+    """Change the response before it is encoded; the last change asked for comes first. `decodes`: it must be a message,
+    not the bytes of one.
+    """
+    admitted = context.admitted
+    assert admitted is not None, "the guard has made it"
+    before = admitted.amend
+
+    def amended(response: Any) -> Any:
+        if decodes and type(response) is bytes:
+            response = context.codec.decode_response(response, 0, len(response))
+        response = change(response)
+        return response if before is None else before(response)
+
+    admitted.amend = amended
+
+
+def amended(change: Callable[[Client, Any, Any], None]) -> Rule:
+    """`change(client, request, response)` the response."""
+
+    def rule(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
+        def changed(response: Any) -> Any:
+            change(client, request, response)
+            return response
+
+        amend(context, changed)
+        return handler(context, request)
+
+    return rule
+
+
+def either(first: tuple[Operation, ...], otherwise: Rule) -> Rule:
+    """Who has one of these permissions for the cluster needs nothing else."""
+
+    def rule(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
+        if any(client.may_cluster(operation) for operation in first):
+            return handler(context, request)
+        return otherwise(client, context, request, handler)
+
+    return rule
+
+
+def free(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
+    """Everybody may."""
+    return handler(context, request)

@@ -1,0 +1,198 @@
+"""Measures requests and throttles clients that are over their quota, as KafkaApis and RequestHandlerHelper do.
+
+The response goes out at once and tells the client for how long it is throttled; the connection is not read for that
+time. A client over its quota of fetched bytes gets an empty response instead of the records, which it asks for again.
+Changes of partitions beyond controller_mutation_rate are refused (KIP-599) in versions of requests that know the error;
+older ones are made, and throttled.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import Any, Final, Protocol
+
+from coordinatord.server.access.quotas import FETCHED, MUTATIONS, PRODUCED, REQUESTS, Quotas
+from coordinatord.server.access.rules import Handler, amend
+from coordinatord.transport.cluster.peers import LISTENER
+from coordinatord.transport.net.connection import Connection
+from coordinatord.transport.net.received import Admitted
+from coordinatord.transport.net.request import RequestContext
+from kafka_wire.api.fetch import FetchResponse
+from kafka_wire.api_key import ApiKey
+from kafka_wire.parts import Parts as EncodedParts
+
+EXEMPT: Final = frozenset({ApiKey.WRITE_TXN_MARKERS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+"""Requests of brokers, and those before a client is known."""
+
+STRICT_FROM: Final = {
+    ApiKey.METADATA: 0, ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3,
+}  # fmt: skip
+"""APIs that change partitions -> the version from which THROTTLING_QUOTA_EXCEEDED refuses them."""
+
+_HEADER_BYTES: Final = 10
+
+
+class Alarm(Protocol):
+    """What `alarm` returns."""
+
+    def cancel(self) -> object: ...
+
+
+class Throttling:
+    """Wraps handlers. `alarm(deadline_ms, callback)` calls back."""
+
+    def __init__(
+        self,
+        quotas: Quotas,
+        now_ms: Callable[[], int],
+        alarm: Callable[[int, Callable[[], object]], Alarm],
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
+        self._quotas = quotas
+        self._now_ms = now_ms
+        self._alarm = alarm
+        self._clock = clock
+        #: what was refused or delayed, by the kind of quota
+        self.throttled: dict[str, int] = {}
+
+    def measured(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
+        """All handlers with their requests measured."""
+        return {
+            api_key: handler if api_key in EXEMPT else self._measured(api_key, handler)
+            for api_key, handler in handlers.items()
+        }
+
+    def limited(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
+        """The handlers of requests that change partitions, with the changes counted; the others as they are."""
+        return {
+            api_key: self._limited(api_key, handler) if api_key in STRICT_FROM else handler
+            for api_key, handler in handlers.items()
+        }
+
+    def mute(self, connection: Connection, throttle_ms: int) -> None:
+        """Serve and read nothing from a connection for so long."""
+        connection.mute(self._alarm(self._now_ms() + throttle_ms, connection.unmute))
+
+    # Measuring
+
+    def _measured(self, api_key: int, handler: Handler) -> Handler:
+        def handle(context: RequestContext, request: Any) -> Any:
+            if context.connection.listener == LISTENER:
+                return handler(context, request)
+            return _Measured(self, api_key, context, request).call(handler)
+
+        return handle
+
+    # Changes of partitions
+
+    def _limited(self, api_key: int, handler: Handler) -> Handler:
+        def handle(context: RequestContext, request: Any) -> Any:
+            if context.admitted is not None:  # else another worker asks
+                context.admitted.charge = lambda partitions: self._charge(api_key, context, partitions)
+            return handler(context, request)
+
+        return handle
+
+    def _charge(self, api_key: int, context: RequestContext, partitions: int) -> bool:
+        """Take tokens. A Metadata request is not throttled: what it has created is a request of its own in Kafka, which
+        the broker sends to the controller in the client's name (AutoTopicCreationManager).
+        """
+        is_strict = context.api_version >= STRICT_FROM[ApiKey(api_key)]
+        throttle_ms = self._quotas.mutate(*_who(context), partitions, self._now_ms(), is_strict=is_strict)
+        admitted = context.admitted
+        if admitted is not None and api_key != ApiKey.METADATA:
+            admitted.throttle_ms = max(admitted.throttle_ms, throttle_ms)
+        return not (is_strict and throttle_ms)
+
+
+class _Measured:
+    """One request."""
+
+    __slots__ = ("_api_key", "_began_s", "_context", "_request", "_size", "_spent_s", "_throttling")
+
+    def __init__(self, throttling: Throttling, api_key: int, context: RequestContext, request: Any) -> None:
+        self._throttling = throttling
+        self._api_key = api_key
+        self._context = context
+        self._request = request
+        _buf, start, end = context.where
+        self._size = _HEADER_BYTES + len(context.connection.client_id_bytes) + context.codec.flexible + end - start
+        self._began_s = 0.0
+        self._spent_s: float | None = None
+
+    def call(self, handler: Handler) -> Any:
+        """Call the handler."""
+        context, throttling = self._context, self._throttling
+        context.admitted = Admitted()
+        amend(context, self._finished, decodes=False)
+        if self._api_key == ApiKey.FETCH:
+            self._bound_fetch()
+        is_silent = self._api_key == ApiKey.PRODUCE and self._request.acks == 0
+        self._began_s = throttling._clock()
+        response = handler(context, self._request)
+        self._spent_s = throttling._clock() - self._began_s
+        if is_silent:
+            throttle_ms = self._produced(throttling._now_ms())
+            if throttle_ms and not context.connection.closed:
+                throttling.mute(context.connection, throttle_ms)
+        return response
+
+    def _bound_fetch(self) -> None:
+        most = self._throttling._quotas.most(FETCHED, *_who(self._context))
+        if most is not None and not self._is_replica:
+            self._request.max_bytes = int(min(self._request.max_bytes, most))
+
+    @property
+    def _is_replica(self) -> bool:
+        request = self._request
+        return bool(request.replica_id >= 0 or request.replica_state.replica_id >= 0)
+
+    def _produced(self, now_ms: int) -> int:
+        return self._throttling._quotas.used(PRODUCED, *_who(self._context), self._size, now_ms)
+
+    def _finished(self, response: Any) -> Any:
+        """The response is about to be encoded: measure, and say for how long the client is throttled."""
+        context, throttling = self._context, self._throttling
+        quotas, who, now_ms = throttling._quotas, _who(context), throttling._now_ms()
+        spent_s = throttling._clock() - self._began_s if self._spent_s is None else self._spent_s
+        found = {
+            REQUESTS: min(quotas.used(REQUESTS, *who, 100 * spent_s, now_ms), quotas.window_ms),
+            MUTATIONS: 0 if context.admitted is None else context.admitted.throttle_ms,
+        }
+        fetched = 0
+        if self._api_key == ApiKey.PRODUCE:
+            found[PRODUCED] = self._produced(now_ms)
+        elif self._api_key == ApiKey.FETCH and not self._is_replica and quotas.quotas.of(FETCHED, *who) is not None:
+            fetched = _encoded_size(context, response)
+            found[FETCHED] = quotas.used(FETCHED, *who, fetched, now_ms)
+        kind = max(found, key=lambda each: found[each])
+        throttle_ms = found[kind]
+        if not throttle_ms:
+            return response
+        throttling.throttled[kind] = throttling.throttled.get(kind, 0) + 1
+        if type(response) is bytes:
+            response = context.codec.decode_response(response, 0, len(response))
+        if self._api_key == ApiKey.FETCH and not response.error_code:
+            if fetched:
+                quotas.unused(FETCHED, *who, fetched, now_ms)
+            in_session = self._request.session_id if self._request.session_epoch > 0 else 0
+            response = FetchResponse(session_id=in_session)
+        if hasattr(response, "throttle_time_ms"):
+            response = copy.copy(response)  # handlers share some of them
+            response.throttle_time_ms = throttle_ms
+        if not context.connection.closed:
+            throttling.mute(context.connection, throttle_ms)
+        return response
+
+
+def _who(context: RequestContext) -> tuple[str, str]:
+    return context.principal.name, context.client_id or ""
+
+
+def _encoded_size(context: RequestContext, response: Any) -> int:
+    """The size of a response's body, whose records are not copied for that."""
+    out = EncodedParts()
+    context.codec.encode_response(response, out)
+    return out.size

@@ -1,0 +1,193 @@
+"""All that commands work on, and the one door to them: `Control.run`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from coordinatord.server.control import clock, groups, transactions
+from coordinatord.server.control.changes import Changes
+from coordinatord.server.control.faults import API_KEYS, Fault, Faults
+from coordinatord.server.control.moves import Moves
+from coordinatord.server.control.node import Node
+from coordinatord.server.control.problems import check_answerable
+from coordinatord.server.control.requests import Requests
+from kafka_wire.registry import API_NAMES
+
+
+class Control:
+    """Of one daemon, whose router `requests` replaces. All methods belong to the event loop; `commands.py` has what
+    they take and return. Raises ControlError.
+    """
+
+    def __init__(self, node: Node, faults: Faults | None = None) -> None:
+        """`faults`: those of an earlier daemon, which go on."""
+        self.node = node
+        self.changes = Changes(node.loop)
+        self.faults = faults or Faults()
+        self.requests = Requests(node, self.faults, self.changes)
+        self.moves = Moves(node, self.changes.tell)
+        node.coordinator.step = self._watched(node.coordinator.step)
+        node.transactions.step = self._watched(node.transactions.step)
+
+    def _watched(self, step: Callable[[Any, Any, int], Any]) -> Callable[[Any, Any, int], Any]:
+        """The same step, after which those who wait for a change look again: when its result is applied."""
+        tell, call_soon = self.changes.tell, self.node.loop.call_soon
+
+        def watched(state: Any, event: Any, now_ms: int) -> Any:
+            result = step(state, event, now_ms)
+            # Nearly all steps are heartbeats, whose result is a constant without any of these.
+            if result.transitions or result.replies or getattr(result, "records", None) or _has_news(result):
+                call_soon(tell)
+            return result
+
+        return watched
+
+    # Reading
+
+    async def changed(self, since: int = -1, timeout_ms: int = 0) -> dict[str, Any]:
+        return {"version": await self.changes.wait(since, timeout_ms / 1000)}
+
+    async def groups(self) -> dict[str, Any]:
+        return {"groups": groups.names(self.node)}
+
+    async def group(self, group: str) -> dict[str, Any]:
+        return {"version": self.changes.version, **groups.show(self.node, group)}
+
+    async def transactions(self) -> dict[str, Any]:
+        return {"transactions": transactions.names(self.node)}
+
+    async def transaction(self, transactional_id: str) -> dict[str, Any]:
+        return transactions.show(self.node, transactional_id)
+
+    async def clock(self) -> dict[str, Any]:
+        return {"now_ms": self.node.now_ms()}
+
+    async def last_requests(self) -> dict[str, Any]:
+        """The last requests of each client, the latest last; how many of each API there were; and the client ids of
+        open connections.
+        """
+        last = {
+            client: [
+                {
+                    "at_ms": each.at_ms,
+                    "api": API_NAMES.get(each.api, str(each.api)),
+                    "version": each.version,
+                    **({"fault": each.fault} if each.fault else {}),
+                }
+                for each in noted
+            ]
+            for client, noted in self.requests.last.items()
+        }
+        counts: dict[str, dict[str, int]] = {}
+        for (client, api), count in self.requests.counts.items():
+            counts.setdefault(client, {})[API_NAMES.get(api, str(api))] = count
+        connected = sorted({each.client_id or "" for each in self.node.connections.open})
+        return {"last": last, "counts": counts, "connected": connected}
+
+    # Verbs
+
+    async def rebalance(self, group: str, reason: str = "a test") -> dict[str, Any]:
+        return {"generation_before": groups.rebalance(self.node, group, reason)}
+
+    async def expire(self, group: str, member: str) -> dict[str, Any]:
+        return {"member_id": groups.expire(self.node, group, member)}
+
+    async def kick(self, group: str, member: str) -> dict[str, Any]:
+        return {"member_id": groups.kick(self.node, group, member)}
+
+    async def move(self, group: str) -> dict[str, Any]:
+        await self.moves.move(group)
+        self._watch_searches()
+        self.changes.tell()
+        return {}
+
+    async def begin_loading(self, group: str) -> dict[str, Any]:
+        self.moves.begin_loading(group)
+        return {}
+
+    async def end_loading(self, group: str) -> dict[str, Any]:
+        await self.moves.end_loading(group)
+        return {}
+
+    async def expire_transaction(self, transactional_id: str) -> dict[str, Any]:
+        transactions.expire(self.node, transactional_id)
+        return {}
+
+    async def advance(self, by_ms: int) -> dict[str, Any]:
+        return {"now_ms": await clock.advance(self.node, by_ms)}
+
+    # Faults
+
+    async def add_fault(self, kind: str, api: str | None = None, **more: Any) -> dict[str, Any]:
+        if kind == "fail" and api in API_KEYS:
+            check_answerable(API_KEYS[api])
+        made = self.faults.add(kind, api=api, **more)
+        self.requests.begun(made)
+        return shown(made)
+
+    async def all_faults(self) -> dict[str, Any]:
+        removed = [shown(each, is_active=False) for each in self.faults.removed]
+        return {"faults": [*removed, *map(shown, self.faults)]}
+
+    async def fault(self, fault: int) -> dict[str, Any]:
+        return {"version": self.changes.version, **shown(self.faults.find(fault))}
+
+    async def release(self, fault: int, count: int | None = None) -> dict[str, Any]:
+        return {"released": self.requests.release(self.faults.find(fault), count)}
+
+    async def remove_fault(self, fault: int) -> dict[str, Any]:
+        removed = self.faults.remove(fault)
+        self.requests.ended(removed)
+        self.changes.tell()
+        return shown(removed, is_active=False)
+
+    async def reset(self) -> dict[str, Any]:
+        """End all faults, and bring back what is away. The clock stays ahead."""
+        for number in list(self.faults.active):
+            await self.remove_fault(number)
+        self.faults.removed.clear()
+        await self.moves.end_all()
+        return {}
+
+    def close(self) -> None:
+        """The daemon stops."""
+        for each in list(self.faults):
+            self.requests.release(each)
+        self.requests.close()
+
+    def _watch_searches(self) -> None:
+        def found(group_ids: list[str]) -> None:
+            self.moves.searched(group_ids)
+            if not self.moves.awaits_search:
+                self.requests.on_found = None
+
+        self.requests.on_found = found
+
+
+def _has_news(result: Any) -> bool:
+    """Of a group: offsets or members; of a transaction: its record."""
+    return bool(getattr(result, "offsets", None) or getattr(result, "changes", None) or getattr(result, "record", None))
+
+
+def shown(fault: Fault, *, is_active: bool = True) -> dict[str, Any]:
+    """A fault as JSON."""
+    return {
+        "fault": fault.number,
+        "told": fault.told(),
+        "is_active": is_active,
+        "matched": fault.matched,
+        "hits": fault.hits,
+        "held": fault.held,
+    }
+
+
+async def run_on(control: Control, call: Callable[[Control], Any]) -> Any:
+    """`call(control)`, awaited on the loop."""
+    return await call(control)
+
+
+def run_from_thread(control: Control, call: Callable[[Control], Any], timeout_s: float) -> Any:
+    """The same from another thread, which waits. Raises what the call raises, and TimeoutError."""
+    return asyncio.run_coroutine_threadsafe(run_on(control, call), control.node.loop).result(timeout_s)

@@ -1,0 +1,56 @@
+"""What is wrong with a command, as a sentence that says what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from kafka_wire.api_key import ApiKey
+from kafka_wire.registry import messages
+
+
+class ControlError(Exception):
+    """A command that cannot be carried out; nothing has changed. `status` is that of HTTP: 400 for a wrong argument,
+    404 for something that is not there, 409 for a state in which it cannot be done.
+    """
+
+    def __init__(self, sentence: str, status: int = 400) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+def not_there(sentence: str) -> ControlError:
+    """There is no such group, member, transaction or fault."""
+    return ControlError(sentence, 404)
+
+
+def not_now(sentence: str) -> ControlError:
+    """It cannot be done in this state."""
+    return ControlError(sentence, 409)
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> ControlError:
+    """`what` is the kind of thing that has no such name: "API". Suggests the nearest name, or lists all."""
+    names = sorted(known)
+    folded = {each.replace("_", "").lower(): each for each in names}
+    near = difflib.get_close_matches(name.replace("_", "").lower(), folded, n=1, cutoff=0.6)
+    advice = f"Did you mean {folded[near[0]]}?" if near else f"There are {', '.join(names)}."
+    return ControlError(f"There is no {what} {name!r}. {advice}")
+
+
+def listed(names: Iterable[str], none: str = "none") -> str:
+    """Names for a sentence: "a, b and c"."""
+    found = sorted(names)
+    if not found:
+        return none
+    return found[0] if len(found) == 1 else f"{', '.join(found[:-1])} and {found[-1]}"
+
+
+def check_answerable(api_key: int) -> None:
+    """Raises ControlError if this API cannot be answered with an error."""
+    from coordinatord.coordination.runtime.error_answers import ANSWERS
+    from coordinatord.coordination.runtime.refusal_table import REFUSALS
+
+    if api_key not in ANSWERS and messages(api_key)[0] not in REFUSALS:
+        can = [key.title for key in ApiKey if key in ANSWERS or messages(key)[0] in REFUSALS]
+        raise ControlError(f"fail cannot answer {ApiKey(api_key).title}; it can answer {listed(can)}. Use disconnect.")

@@ -1,0 +1,494 @@
+"""The daemon: assembles its parts, listens, loads, drains.
+
+Start: lock the data directory, listen, then load the groups; loaded groups are served meanwhile. Stop, at SIGTERM or
+SIGINT: accept no connections, answer parked requests, flush the log, exit with 0. If the log fails, requests that wait
+for it are answered COORDINATOR_NOT_AVAILABLE, the daemon exits with 1, and the next start replays what is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from coordinatord.base.clocks.clock import Clock
+from coordinatord.base.clocks.timers import Timers
+from coordinatord.base.config import Settings
+from coordinatord.base.observe.admin import AdminServer
+from coordinatord.base.observe.health import Health
+from coordinatord.base.observe.logger import get_logger
+from coordinatord.base.observe.metrics import Metrics
+from coordinatord.base.threads import Worker
+from coordinatord.broker.log.errors import LogError
+from coordinatord.broker.log.report_recovery import tell_of_recovery
+from coordinatord.broker.log.writer import FlushStats, LogWriter
+from coordinatord.broker.metadata.log import MetadataLog
+from coordinatord.broker.topics import Topics
+from coordinatord.broker.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from coordinatord.broker.topics.participation import TransactionCoordinator
+from coordinatord.coordination.runtime.loading import Loading
+from coordinatord.coordination.runtime.partitions import Partitions
+from coordinatord.coordination.runtime.runtime import Runtime
+from coordinatord.coordination.runtime.topic_log import TopicLog
+from coordinatord.coordination.service import ledger
+from coordinatord.coordination.service.consumer_limits import surroundings
+from coordinatord.coordination.service.groups import Coordinator
+from coordinatord.coordination.service.ledger_writer import LedgerWriter
+from coordinatord.coordination.service.random_ids import RandomIds
+from coordinatord.coordination.transactions.coordinator import MarkerWriter, Transactions
+from coordinatord.coordination.transactions.markers import PartitionMarkers
+from coordinatord.server.daemon.admission import Admission
+from coordinatord.server.daemon.expiry import expire_offsets
+from coordinatord.server.daemon.handlers import all_handlers, any_refusal, features, offered
+from coordinatord.server.daemon.later import import_later
+from coordinatord.server.daemon.limits import group_settings, transaction_settings
+from coordinatord.server.daemon.nodes import nodes_and_peers, spread
+from coordinatord.server.daemon.scram_users import ScramUsers
+from coordinatord.server.daemon.storage import Storage, open_storage
+from coordinatord.server.daemon.watches import put_pages, watch
+from coordinatord.server.fastpath import shortcuts
+from coordinatord.transport.net.api_versions import ApiVersions
+from coordinatord.transport.net.connection import Connection
+from coordinatord.transport.net.connections import Connections
+from coordinatord.transport.net.descriptors import RESERVED, connections_allowed, raise_limit
+from coordinatord.transport.net.door import Door
+from coordinatord.transport.net.listening import bound
+from coordinatord.transport.net.router import Router
+from coordinatord.transport.net.slices import Aside, AsideThread, Slicer
+from coordinatord.transport.net.turn_end import TurnEnd
+from kafka_wire.api_key import ApiKey
+
+if TYPE_CHECKING:  # of workers, and of what is not needed at once
+    from coordinatord.server.control.control import Control
+    from coordinatord.server.daemon.compaction import Compaction
+    from coordinatord.server.daemon.guest import Guest
+    from coordinatord.server.daemon.secured import Listening, SecuredListeners
+    from coordinatord.server.daemon.worker import Part
+    from coordinatord.transport.cluster.nodes import Nodes
+    from coordinatord.transport.cluster.peers import Peers, SeatPeers
+
+CLOCK_INTERVAL_S = 1.0
+
+LEAST_CLEANER_BACKOFF_S = 0.01
+"""log.cleaner.backoff.ms may be 0, with which Kafka's cleaner never pauses."""
+
+
+class Daemon:
+    """One coordinator with all its parts. Call `start`, then `wait`, then `stop`; tests do so in their own loop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        loop: asyncio.AbstractEventLoop,
+        now_ms: Callable[[], int] | None = None,
+        *,
+        log_worker: Worker | None = None,
+        part: Part | None = None,
+        guest: Guest | None = None,
+    ) -> None:
+        """`log_worker` writes and flushes the log, by default on its own thread. `part` is the share of the work that
+        a supervisor assigned to this process; without it this is the only process. `guest`: in a program of others.
+        """
+        self.settings = settings
+        self.guest = guest
+        self.loop = loop
+        self.clock = Clock()
+        self.now_ms = now_ms or self.clock
+        self.metrics = Metrics()
+        self.health = Health()
+        self.part = part
+        self.failed: BaseException | None = None
+        self.bound: list[tuple[str, str, int]] = []
+        self._stopping = asyncio.Event()
+        self.secured: SecuredListeners | None = None
+        self._servers: list[Listening] = []
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._log = get_logger("coordinatord.server.daemon")
+        self._assemble_nodes()
+        self._assemble_store(log_worker)
+        self._assemble_topics()
+        self._assemble_groups()
+        self._assemble_transactions()
+        self._assemble_door(log_worker)
+        self._assemble_admin()
+        self.metadata.load()
+
+    # Assemble, from the bottom up
+
+    def _assemble_nodes(self) -> None:
+        """The nodes, and connections to the other ones."""
+        self.nodes: Nodes
+        self.peers: Peers | SeatPeers | None
+        self.nodes, self.peers = nodes_and_peers(self.settings, self.part, self.loop)
+
+    def _assemble_store(self, log_worker: Worker | None) -> None:
+        """The data directory and its writer; the timers."""
+        settings = self.settings
+        limit = raise_limit() if self.guest is None else settings.max_connections + RESERVED
+        allowed = connections_allowed(settings.max_connections, limit)
+        self.storage = self._open_storage()
+        self.data = self.storage.data
+        self.writer = LogWriter(
+            self.data,
+            self.loop,
+            self.log_failed,
+            flush=settings.log_flush,  # type: ignore[arg-type]  # config allows no other word
+            flush_interval_ms=settings.log_flush_interval_ms,
+            on_flush=self._flushed,
+            worker=log_worker,
+            flusher=self.storage.flusher,
+            now_ms=self.now_ms,
+        )
+        gate = self.storage.gate_of(self.writer)
+        self._hold = gate.hold
+        published, read = self.storage.published if self.part is None else (self.part.shared, None)
+        self.metadata = MetadataLog(
+            self.data, self.writer, self.loop.call_soon, self.now_ms, self.nodes, published, read
+        )
+        self.scram_users = ScramUsers(self.metadata)
+        self.connections = Connections(allowed, self.now_ms, self.metrics)
+        self.timers = Timers(self.loop, self.now_ms, self._timed_out, self.connections.is_behind)
+        self.admission = Admission(
+            settings, self.metadata, self.connections, self.now_ms, self.timers.alarm, self.nodes, self.peers
+        )
+        self.runtime = Runtime(gate, self.timers, self.now_ms, self.metrics)
+        self.loading = Loading(self.metrics, is_guest=self.guest is not None)
+
+    def _assemble_topics(self) -> None:
+        """The embedded topics; their cleaner."""
+        shared = self.storage.shared if self.part is None else self.part.shared
+        self.topics = Topics(
+            self.settings,
+            data=self.data,
+            writer=self.writer,
+            nodes=self.nodes,
+            now_ms=self.now_ms,
+            schedule_at=self.timers.wait_alarm,
+            new_uuid=lambda: os.urandom(16),
+            shared=None if shared is None else (shared, self.loop.call_soon),
+        )
+        self.compaction = self._make_compaction()
+
+    def _assemble_groups(self) -> None:
+        """The group coordinator; its ledger."""
+        settings = self.settings
+        self.ledger: ledger.Ledger | None = None
+        self.ledger_writer = LedgerWriter(
+            self.loop,
+            self.topics,
+            self.data,
+            self.writer,
+            self.now_ms,
+            self.log_failed,
+            settings.rebalance_ledger_topic_enable,
+        )
+        if settings.rebalance_ledger_enable:
+            self.ledger = ledger.Ledger(settings.node_id, self.ledger_writer.append, ledger.lines())
+        self.surroundings = surroundings(settings, self.topics, self.nodes)
+        self.coordinator = Coordinator(
+            self.runtime,
+            self._log_of(OFFSETS_TOPIC, settings.offsets_load_buffer_size),
+            self._partitions_of(OFFSETS_TOPIC, self.topics.offsets_partitions),
+            group_settings=group_settings(settings),
+            max_groups=settings.max_groups,
+            max_pending_ids=settings.max_pending_members,
+            new_id=RandomIds(),
+            ledger=self.ledger,
+            surroundings=self.surroundings,
+        )
+        self.topics.on_deleted(self.coordinator.topic_deleted)
+
+    def _assemble_transactions(self) -> None:
+        """The transaction coordinator, and the writer of its markers."""
+        settings = self.settings
+        self.markers = PartitionMarkers(self.topics.transactional, self.coordinator, self.loop.call_soon)
+        self.transactions = Transactions(
+            self.runtime,
+            self._log_of(TRANSACTION_TOPIC, settings.transaction_state_log_load_buffer_size),
+            self._partitions_of(TRANSACTION_TOPIC, self.topics.transaction_partitions or 0),
+            settings=transaction_settings(settings),
+            max_ids=settings.max_transactional_ids,
+            topic=self.topics,
+            markers=self._spread_markers(),
+            new_producer_id=self.topics.producer_ids.next,
+        )
+        self.participants: TransactionCoordinator = self.transactions
+        if self.peers is not None:
+            from coordinatord.coordination.transactions.elsewhere import SpreadTransactions
+
+            self.participants = SpreadTransactions(self.transactions, self.nodes, self.peers)
+        self.topics.participants = self.participants
+
+    def _spread_markers(self) -> MarkerWriter:
+        """Who writes markers: to partitions of other nodes, too, where there are some."""
+        return self.markers if self.peers is None else spread(self.markers, self.nodes, self.peers, self.storage)
+
+    def _assemble_door(self, log_worker: Worker | None) -> None:
+        """Handlers and shortcuts, and what all connections share."""
+        handlers = all_handlers(
+            self.settings,
+            self.nodes,
+            self.topics,
+            self.coordinator,
+            self.surroundings,
+            self.transactions,
+            self.participants,
+            self.markers,
+        )
+        handlers = self.scram_users.handlers(handlers, self.nodes, self.peers)
+        made = shortcuts(self.coordinator, self.topics.catalogue)
+        handlers, made = self.admission.put_before(handlers, made, self.topics)
+        identity = self.data.cluster_id, self.nodes.node_id
+        self.api_versions = ApiVersions(offered(handlers, self.settings), features(self.settings), identity)
+        always: dict[int, Any] = {ApiKey.API_VERSIONS: self.api_versions.answer}
+        router = Router({**handlers, **always}, self.metrics, made)
+        self.admission.follow(router, always)
+        self.door = Door(
+            router=router,
+            connections=self.connections,
+            turn_end=TurnEnd(self.loop.call_soon),
+            metrics=self.metrics,
+            max_frame_bytes=self.settings.socket_request_max_bytes,
+            now_ms=self.now_ms,
+            call_soon=self.loop.call_soon,
+            hold=self._hold,
+            slicer=Slicer(self.loop.call_soon, self._make_aside(log_worker), self.metrics),
+            clock=time.perf_counter if self.now_ms is self.clock else float,  # 0.0: a turn takes no virtual time
+            refusal=any_refusal,
+        )
+        self.door.router = self.storage.before(self.door.router)
+
+    def _assemble_admin(self) -> None:
+        """The admin port, and the state that metrics read at each scrape."""
+        self.admin: AdminServer | None = None
+        if self.settings.admin is not None:
+            hosts = self.settings.admin_allowed_hosts
+            self.admin = AdminServer(
+                self.settings.admin, self.metrics, self.health, loop=self.loop, allowed_hosts=hosts
+            )
+            put_pages(self)
+        self.control: Control | None = None
+        if self.settings.test_control_enable:
+            from coordinatord.server.daemon.guest import put_control
+
+            self.control = put_control(self, self.guest)
+        watch(self)
+
+    def _open_storage(self) -> Storage:
+        return open_storage(self.settings, self.nodes, self.part, self.guest)
+
+    def _make_aside(self, worker: Worker | None) -> Aside | None:
+        return AsideThread(self.loop, worker)
+
+    def _make_compaction(self) -> Compaction:
+        from coordinatord.server.daemon.compaction import Compaction
+
+        return Compaction(self.settings, self.data, self.writer, self.loop, self.topics, self.metrics, self.now_ms)
+
+    # Start
+
+    async def start(self) -> None:
+        """Listen and begin to load. Raises OSError, LogError, SecurityError."""
+        if self.admin is not None:
+            self.admin.start()
+        part = self.part
+        for endpoint in self.settings.endpoints:
+            if part is not None:
+                sockets = part.sockets[endpoint.name]
+            else:
+                sockets = bound(endpoint.host, endpoint.port, v6_only=endpoint.v6_only)
+            host, port = sockets[0].getsockname()[:2]
+            self.bound.append((endpoint.name, host, port))
+            if part is not None:
+                self.nodes.advertise(endpoint.name, *part.addresses[endpoint.name])
+            else:
+                self.nodes.advertise(endpoint.name, (endpoint.advertised_host, endpoint.advertised_port or port))
+            for each in sockets:
+                self._servers.append(await self._listen(endpoint.name, each))
+        if part is not None:
+            from coordinatord.server.daemon.worker import take_up_line
+            from coordinatord.transport.cluster.peers import LISTENER
+
+            connection = lambda: Connection(self.door, LISTENER)  # noqa: E731
+            self._servers.append(await self.loop.create_unix_server(connection, sock=part.peer_socket))
+            admin_url = "" if self.admin is None else self.admin.url
+            await take_up_line(part, self.loop, self.topics, self.transactions.topic_made, self, admin_url)
+        self.begin()
+
+    def begin(self) -> None:
+        """Load, and start the periodic work. Clients can connect already."""
+        self.metrics.truncated_bytes += tell_of_recovery(self.data.recovered)
+        if self.part is None or self.part.worker == 0:
+            for setting, asked, kept in self.topics.kept_partitions():
+                self._log.warning(
+                    "setting ignored: the number of partitions is fixed", setting=setting, asked=asked, kept=kept
+                )
+        self.health.loading("the groups are being loaded")
+        self._spawn(self._load())
+        if self.now_ms is self.clock:  # another clock is advanced by the caller who passed it
+            self._every(CLOCK_INTERVAL_S, self.clock.follow_wall)
+        self._close_idle()
+        self.storage.begin(self)
+        self._every(60.0, self.metrics.longest_turn.roll)
+        retention_s = self.settings.log_retention_check_interval_ms / 1000
+        self._every(retention_s, lambda: self.topics.enforce_retention(self.now_ms()))
+        if self.settings.log_cleaner_enable:
+            backoff_s = max(self.settings.log_cleaner_backoff_ms / 1000, LEAST_CLEANER_BACKOFF_S)
+            self._every(backoff_s, self.compaction.look)
+        expiration_s = self.settings.transaction_remove_expired_transaction_cleanup_interval_ms / 1000
+        self._every(expiration_s, self.transactions.expire_ids)
+        expiry_s = self.settings.offsets_retention_check_interval_ms / 1000
+        self._spawn(expire_offsets(self.topics.group_configs, self.coordinator, expiry_s))
+
+    def _close_idle(self) -> None:
+        """Close idle connections, now and periodically. A timer does it: timers expire after requests were read."""
+        idle_ms = self.settings.connections_max_idle_ms
+        self.timers.alarm(self.now_ms() + max(1, min(idle_ms // 4, 60_000)), self._close_idle)
+        self.connections.close_idle(idle_ms)
+
+    async def _listen(self, name: str, listening: socket.socket) -> Listening:
+        if self.settings.protocols[name] != "PLAINTEXT":
+            from coordinatord.server.daemon.secured import SecuredListeners
+
+            if self.secured is None:
+                self.secured = SecuredListeners(self)
+            return await self.secured.listen(name, listening)
+
+        def connection() -> Connection:
+            return Connection(self.door, name)
+
+        backlog = self.settings.socket_listen_backlog_size
+        return await self.loop.create_server(connection, sock=listening, backlog=backlog)
+
+    async def _load(self) -> None:
+        """Replay the coordinators' logs. Groups first: an unfinished transaction may have markers to write for them."""
+        coordinator, transactions = self.coordinator, self.transactions
+        await self.loading.run(coordinator, transactions)
+        if coordinator.actors or transactions.actors:
+            self._log.info(
+                "groups loaded",
+                groups=len(coordinator.actors),
+                transactional_ids=len(transactions.actors),
+                records=self.loading.records,
+                records_per_second=round(self.loading.records_per_second),
+                seconds=round(self.loading.seconds, 3),
+                **({"unread": dict(coordinator.unread)} if coordinator.unread else {}),
+            )
+        self.topics.follow_deletions()
+        self.health.ready()
+        if self.guest is None and self.now_ms is self.clock:
+            await import_later()
+
+    # Run and stop
+
+    async def wait(self) -> None:
+        """Returns after `request_stop`, or when the log fails."""
+        await self._stopping.wait()
+
+    def request_stop(self, reason: str) -> None:
+        """Begin to stop. Further calls have no effect."""
+        if not self._stopping.is_set():
+            self._log.info("stopping", reason=reason)
+            self.health.draining(reason)
+            self._stopping.set()
+
+    async def stop(self) -> int:
+        """Drain and close everything; the exit code. Takes at most shutdown.timeout.ms."""
+        for server in self._servers:
+            server.close()
+        for task in self._tasks:
+            task.cancel()
+        if self.control is not None:
+            self.control.close()
+        if self.failed is None:
+            self.transactions.drain()
+            self.coordinator.drain()
+            self.ledger_writer.flush()
+            self.topics.drain()
+        self.timers.close()
+        deadline_s = self.loop.time() + self.settings.shutdown_timeout_ms / 1000
+        # The responses of the drain wait for the log, and the sockets for their peers: let both continue.
+        await self._until(lambda: not self._has_unsent or self.failed is not None, deadline_s)
+        if self.peers is not None:
+            self.peers.close()
+        for connection in list(self.connections.open):
+            connection.close()
+        await self._until(lambda: not self.connections.open, deadline_s)
+        self.storage.stopping(max(0.1, deadline_s - self.loop.time()))
+        try:
+            self.compaction.close()
+            self.writer.close()
+            self.data.close()
+            self.storage.close()
+        except (LogError, OSError) as error:
+            self._log.error("the log could not be closed", error=str(error))
+            return 1
+        finally:
+            if self.admin is not None:
+                self.admin.stop()
+        return 1 if self.failed is not None else 0
+
+    @property
+    def _has_unsent(self) -> bool:
+        """Whether any client has not received all of its responses."""
+        return self.connections.has_unsent or bool(self.runtime.parked.held_count)
+
+    async def _until(self, done: Callable[[], bool], deadline_s: float) -> None:
+        """Wait until `done` or the deadline, while the loop works. Only `stop` waits like this."""
+        while not done() and self.loop.time() < deadline_s:  # noqa: ASYNC110  # there is no one event for it
+            await asyncio.sleep(0.005)
+
+    # Between the parts
+
+    def _log_of(self, topic: str, buffer_bytes: int) -> TopicLog:
+        return TopicLog(topic, self.topics.transactional, self.writer, buffer_bytes=buffer_bytes)
+
+    def _partitions_of(self, topic: str, count: int) -> Partitions:
+        return Partitions(count, lambda partition: self.nodes.owns(topic, partition))
+
+    def _timed_out(self, key: Any) -> None:
+        began_s, longest = time.perf_counter(), self.metrics.longest_turn
+        self.coordinator.timed_out(key)
+        longest.seconds = max(longest.seconds, time.perf_counter() - began_s)
+
+    def _flushed(self, stats: FlushStats) -> None:
+        self.metrics.log_appends += stats.partitions
+        self.metrics.log_appended_bytes += stats.bytes
+        self.metrics.log_flush_seconds.observe(stats.seconds)
+
+    def log_failed(self, error: BaseException) -> None:
+        if self.failed is None:
+            self.failed = error
+            self._log.error("the log failed; stopping", error=str(error))
+            self.health.failed(f"the log failed: {error}")
+            self._stopping.set()
+
+    def _spawn(self, work: Awaitable[None]) -> None:
+        async def guarded() -> None:
+            try:
+                await work
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:
+                if isinstance(error, LogError):
+                    self._log.error("the log cannot be read; stopping", error=str(error))
+                else:
+                    self._log.exception("a background task failed; stopping")
+                self.failed = self.failed or error
+                self.health.failed(str(error))
+                self._stopping.set()
+
+        self._tasks.append(self.loop.create_task(guarded()))
+
+    def _every(self, seconds: float, work: Callable[[], object]) -> None:
+        async def repeat() -> None:
+            while True:
+                due_s = self.loop.time() + seconds
+                await asyncio.sleep(seconds)
+                self.metrics.loop_lag_seconds.observe(max(0.0, self.loop.time() - due_s))
+                work()
+
+        self._spawn(repeat())

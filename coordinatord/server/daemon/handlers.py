@@ -1,0 +1,137 @@
+"""The handlers of all APIs that a daemon offers.
+
+What a consumer needs at once is made at the start. The others are made by the first request for one of them, so that a
+start does not import their modules (`by_need`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from coordinatord.base.config import Settings
+from coordinatord.broker.topics import Topics
+from coordinatord.broker.topics.participation import TransactionCoordinator
+from coordinatord.coordination.group.consumer.state import Surroundings
+from coordinatord.coordination.runtime.refusals import refuse
+from coordinatord.coordination.service.apis.find_coordinator import FindCoordinator
+from coordinatord.coordination.service.apis.membership import Membership
+from coordinatord.coordination.service.apis.offsets import Offsets
+from coordinatord.coordination.service.groups import Coordinator
+from coordinatord.coordination.transactions.coordinator import Transactions
+from coordinatord.coordination.transactions.markers import PartitionMarkers
+from coordinatord.coordination.transactions.state import SERVER_VERSION
+from coordinatord.transport.cluster.nodes import Nodes
+from coordinatord.transport.net.by_need import Handlers, by_need
+from coordinatord.transport.net.request import RequestContext
+from kafka_wire.api_key import ApiKey
+from kafka_wire.errors import ErrorCode
+
+CONSUMER_GROUP_APIS = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE)
+GROUP_ADMIN_APIS = (ApiKey.DESCRIBE_GROUPS, ApiKey.LIST_GROUPS, ApiKey.DELETE_GROUPS)
+TRANSACTION_APIS = (
+    ApiKey.INIT_PRODUCER_ID,
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    ApiKey.END_TXN,
+    ApiKey.WRITE_TXN_MARKERS,
+    ApiKey.DESCRIBE_TRANSACTIONS,
+    ApiKey.LIST_TRANSACTIONS,
+)
+SASL_APIS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+TRANSACTIONAL_OFFSETS_APIS = (ApiKey.TXN_OFFSET_COMMIT,)
+
+
+def any_refusal(request: Any, version: int, error: ErrorCode) -> Any:
+    """The response to a request of any API that carries an error for all of it (net.door.Refusal)."""
+    from coordinatord.server.access.refusing import refusal
+
+    return refusal(request, version, error)
+
+
+def serves_consumer_protocol(settings: Settings) -> bool:
+    """Whether group.coordinator.rebalance.protocols has KIP-848's protocol."""
+    return "consumer" in settings.group_coordinator_rebalance_protocols
+
+
+def offered(handlers: Iterable[int], settings: Settings) -> set[int]:
+    """The APIs that ApiVersions tells of: clients that find no consumer protocol fall back to the classic one."""
+    hidden = () if serves_consumer_protocol(settings) else CONSUMER_GROUP_APIS
+    return {*handlers}.difference(hidden)
+
+
+def features(settings: Settings) -> dict[str, int]:
+    """Those that ApiVersions tells of, with their levels."""
+    consumer = {"group.version": 1} if serves_consumer_protocol(settings) else {}
+    return {**consumer, "transaction.version": SERVER_VERSION}
+
+
+def _switched_off(context: RequestContext, request: Any) -> Any:
+    """The answer, as Kafka's, to who uses the consumer protocol all the same."""
+    return refuse(request, context.api_version, ErrorCode.UNSUPPORTED_VERSION)
+
+
+def _sasl() -> Handlers:
+    from coordinatord.transport.net.sasl_gate import SaslApis
+
+    return SaslApis()
+
+
+def all_handlers(
+    settings: Settings,
+    nodes: Nodes,
+    topics: Topics,
+    coordinator: Coordinator,
+    surroundings: Surroundings,
+    transactions: Transactions,
+    participants: TransactionCoordinator,
+    markers: PartitionMarkers,
+) -> dict[int, Any]:
+    """By api key. `participants` is the transaction coordinator as partitions ask it, wherever it is."""
+    membership = Membership(
+        coordinator,
+        max_group_id_bytes=settings.group_id_max_bytes,
+        max_metadata_bytes=settings.group_max_member_metadata_bytes,
+    )
+
+    def consumer_groups() -> Handlers:
+        from coordinatord.coordination.service.apis.consumer_groups import ConsumerGroups
+
+        return ConsumerGroups(coordinator, surroundings, settings)
+
+    def group_admin() -> Handlers:
+        from coordinatord.coordination.service.apis.admin import GroupAdmin
+
+        return GroupAdmin(coordinator)
+
+    def transaction_apis() -> Handlers:
+        from coordinatord.coordination.transactions.apis.transactions import TransactionApis
+
+        return TransactionApis(transactions, topics, markers, topics.offsets_partitions, topics.producer_ids.next)
+
+    def transactional_offsets() -> Handlers:
+        from coordinatord.coordination.service.apis.txn_offset_commit import TransactionalOffsets
+
+        return TransactionalOffsets(
+            coordinator,
+            participants,
+            topics,
+            topics.transactional.find,
+            verifies=settings.transaction_partition_verification_enable,
+        )
+
+    return {
+        **topics.handlers(),
+        **FindCoordinator(nodes, topics.offsets_partitions, transactions).handlers(),
+        **membership.handlers(),
+        **(
+            by_need(CONSUMER_GROUP_APIS, consumer_groups)
+            if serves_consumer_protocol(settings)
+            else dict.fromkeys(CONSUMER_GROUP_APIS, _switched_off)
+        ),
+        **Offsets(coordinator, topics).handlers(),
+        **by_need(SASL_APIS, _sasl),
+        **by_need(GROUP_ADMIN_APIS, group_admin),
+        **by_need(TRANSACTION_APIS, transaction_apis),
+        **by_need(TRANSACTIONAL_OFFSETS_APIS, transactional_offsets),
+    }

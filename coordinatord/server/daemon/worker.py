@@ -1,0 +1,132 @@
+"""A worker and its supervisor: what the worker is given, and the connection between them.
+
+The connection carries one word per line. The worker sends `listening` (and its admin URL) when clients can connect, and
+`changed` when it has changed the catalogue or the cluster's metadata; the supervisor forwards `changed` to the other
+workers. If the connection breaks, the supervisor is dead, and the worker stops in order: nothing would restart or stop
+it any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
+
+from coordinatord.broker.log.errors import LogError
+from coordinatord.broker.metadata.log import MetadataLog
+from coordinatord.broker.topics import Topics
+from coordinatord.broker.topics.catalogue import Topic
+from coordinatord.broker.topics.names import TRANSACTION_TOPIC
+from coordinatord.broker.topics.shared_catalogue import SharedCatalogue
+from coordinatord.transport.cluster.placed import Placed
+from coordinatord.transport.cluster.shared import Shared
+
+if TYPE_CHECKING:
+    from coordinatord.server.control.control import Control
+
+CHANGED = b"changed"
+LISTENING = b"listening"
+
+PUBLISH_S = 0.1
+"""How long a started worker waits for another one that has the lock, before it looks again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a worker is given. `sockets` are bound and already listen; `addresses` has, per listener, the address of
+    every worker that clients are told; `peer_paths` has every worker's Unix socket, and `peer_socket` is this worker's.
+    """
+
+    worker: int
+    workers: int
+    cluster_id: str
+    sockets: Mapping[str, Sequence[socket.socket]]
+    addresses: Mapping[str, Sequence[tuple[str, int]]]
+    peer_socket: socket.socket
+    peer_paths: Sequence[str]
+    shared: Shared
+    line: socket.socket
+    is_recovered: bool
+    """Nothing has been written since the supervisor recovered the data."""
+    placed: Placed | None = None
+    """What tests have moved; None unless they may (test.control.enable)."""
+
+
+class Line(asyncio.Protocol):
+    """The worker's end of the connection."""
+
+    def __init__(self, changed: Callable[[], object], cut: Callable[[], object]) -> None:
+        self._changed = changed
+        self._cut = cut
+        self._transport: Any = None
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """The supervisor sends nothing but `changed`; several of them need one refresh."""
+        self._changed()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._cut()
+
+    def say(self, word: bytes, argument: str = "") -> None:
+        """Send a word to the supervisor."""
+        self._transport.write(b"%s %s\n" % (word, argument.encode()))
+
+
+class Daemon(Protocol):
+    """What the connection needs of the daemon."""
+
+    metadata: MetadataLog
+    control: Control | None
+
+    def request_stop(self, reason: str) -> None: ...
+
+    def log_failed(self, error: BaseException) -> None: ...
+
+
+async def take_up_line(
+    part: Part,
+    loop: asyncio.AbstractEventLoop,
+    topics: Topics,
+    transaction_topic_made: Callable[[], object],
+    daemon: Daemon,
+    admin_url: str,
+) -> None:
+    """Follow the other workers' changes and announce this one's; then announce that clients can connect."""
+    catalogue = topics.catalogue
+    assert isinstance(catalogue, SharedCatalogue), "workers share a catalogue"
+
+    def follow() -> None:
+        try:
+            catalogue.refresh()
+            daemon.metadata.refresh()
+            topics.group_configs.refresh()
+            if daemon.control is not None:
+                daemon.control.moves.follow()
+        except (LogError, OSError) as error:
+            daemon.log_failed(error)
+
+    def added(topic: Topic) -> None:
+        if topic.name == TRANSACTION_TOPIC:
+            transaction_topic_made()
+
+    catalogue.on_added = added
+    _, line = await loop.create_connection(
+        lambda: Line(follow, lambda: daemon.request_stop("the supervisor is gone")), sock=part.line
+    )
+    part.shared.on_change = lambda: line.say(CHANGED)
+    if part.placed is not None:
+        part.placed.listens(part.worker, urlsplit(admin_url).port or 0)
+
+    def publish() -> None:
+        if not part.shared.worker_started(catalogue.change):
+            loop.call_later(PUBLISH_S, publish)
+
+    publish()
+    follow()
+    line.say(LISTENING, admin_url)

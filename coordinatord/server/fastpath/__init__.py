@@ -1,0 +1,53 @@
+"""Shortcuts: a request that repeats an earlier one is answered without decoding it.
+
+A consumer sends the same heartbeat again and again, and commits the same partitions with other numbers. Each shortcut
+is one module here, made for one version of an API (`Shortcut` in transport/net/routes.py is the contract):
+
+    answer(connection, frames, first, stop)   answers the request, or does nothing: then it takes the full path
+    learn(context, request, buf, start, end)  is called after a request of the full path has been handled
+
+A shortcut remembers a request and the `Group.version` at that moment; while the version is unchanged, the group
+accepts the same bytes again. `learn` is not told how the request was answered: it asks the group's own rules whether
+they would accept it now (`commit_refusal`, `steady`, `refusal`), and in commits of consumer groups a stricter one.
+Neither the core nor any handler knows of shortcuts: without them every answer is the same, and the tests replay whole
+histories both ways.
+
+    heartbeats.py           the same bytes except for the correlation id
+    consumer_heartbeats.py  the same, in the consumer protocol
+    commits.py              the same bytes except for offsets, leader epochs and the partitions' order
+
+With an authorizer a request is the same only from the same principal at the same address (`Connection.identity`), and
+every change of ACLs has all requests forgotten: see coordinatord/server/access/repeating.py.
+
+Each shortcut must pay off on what real clients send: tests/golden/traffic says how often each one answers, and
+tests/clients/test_steady_heartbeats.py plays librdkafka's consumer protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from coordinatord.coordination.service.groups import Coordinator
+from coordinatord.server.fastpath.commits import Commits, Topics
+from coordinatord.server.fastpath.heartbeats import Heartbeats
+from coordinatord.transport.net.routes import Shortcut, ShortcutMaker
+from kafka_wire.api_key import ApiKey
+from kafka_wire.commit_shape import FIRST_VERSION
+from kafka_wire.registry import Codec
+
+
+def shortcuts(coordinator: Coordinator, topics: Topics) -> Mapping[int, ShortcutMaker]:
+    """The makers of the shortcuts, by API key."""
+    return {
+        ApiKey.HEARTBEAT: lambda codec: Heartbeats(codec, coordinator),
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: lambda codec: _consumer_heartbeats(codec, coordinator),
+        ApiKey.OFFSET_COMMIT: lambda codec: (
+            Commits(codec, coordinator, topics) if codec.api_version >= FIRST_VERSION else None
+        ),
+    }
+
+
+def _consumer_heartbeats(codec: Codec, coordinator: Coordinator) -> Shortcut:
+    from coordinatord.server.fastpath.consumer_heartbeats import ConsumerHeartbeats  # a start does not need it
+
+    return ConsumerHeartbeats(codec, coordinator)

@@ -1,0 +1,361 @@
+"""A node of a cluster on PostgreSQL: takes the lead, makes its working copy, keeps its lease, and gives it back.
+
+One node leads all partitions, or several lead a share each (`storage.leaders`). The others wait until a lease ends or
+is given back, and tell clients who leads.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from coordinatord.base.config import Settings
+from coordinatord.base.observe.logger import get_logger
+from coordinatord.broker.log.data_dir import DataDirectory, random_id
+from coordinatord.broker.log.names import METADATA_TOPIC_ID
+from coordinatord.broker.log.ownership import Foreign, ReadCatalogued
+from coordinatord.broker.log.report_recovery import telling_how_far, telling_how_much
+from coordinatord.broker.metadata.log import Published, Read
+from coordinatord.broker.topics import catalogue_file
+from coordinatord.coordination.runtime.log import Gate
+from coordinatord.server.postgresql import database, front, registry, schema, working_copy
+from coordinatord.server.postgresql.ahead import Ahead
+from coordinatord.server.postgresql.contract import Away, Unusable
+from coordinatord.server.postgresql.copy_disk import CopyDisk, UnflushedDisk
+from coordinatord.server.postgresql.database import Link
+from coordinatord.server.postgresql.front import Front, Offer, View
+from coordinatord.server.postgresql.gate import Leading, PatientGate, Requests
+from coordinatord.server.postgresql.leading import epoch_of_term_0, follow, share
+from coordinatord.server.postgresql.lease import RELEASED, RENEWALS, Lease, standing, take
+from coordinatord.server.postgresql.registry import Registration
+from coordinatord.server.postgresql.sharing import InTouch, SharedFiles
+from coordinatord.server.postgresql.store import PostgresStore
+from coordinatord.server.postgresql.writes import StoreFlusher
+from coordinatord.transport.cluster.nodes import Nodes
+from coordinatord.transport.cluster.seats import SeatedNodes
+from coordinatord.transport.net.door import Serving
+
+WAIT_S = 0.25
+"""Between two looks at the leader's lease."""
+LATE_S = 0.002
+"""How long after its end a lease is looked at."""
+HESITATES_S = 0.1
+"""How long a node whose copy is not ready leaves a lead that was given back to the others: they need less time."""
+TELL_S = 10.0
+
+NOT_SUPPORTED = "0A"
+"""Class of SQLSTATEs: other engines that speak PostgreSQL's protocol have no LISTEN."""
+
+GIVE_UP_S = 0.25
+"""How often responses that have waited too long are looked for."""
+
+TOPICS = "SELECT version, content FROM coordinatord_file WHERE name = %s AND version > %s"
+
+T = TypeVar("T")
+
+log = get_logger("coordinatord.server.postgresql")
+
+
+class PostgresStorage:
+    """The daemon's storage (server/daemon/storage.py) on PostgreSQL. Opening it blocks until this node leads."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        offer: Offer,
+        catalogued: ReadCatalogued,
+        on_foreign: Callable[[Foreign], object],
+        nodes: Nodes,
+    ) -> None:
+        """`offer` is what ApiVersions tells, of a node that waits, too. `nodes` are told this one's seat."""
+        self.shared: SharedFiles | None = None
+        self._timeout_s = settings.offsets_commit_timeout_ms / 1000
+        self._on_lost: Callable[[BaseException], object] | None = None
+        self._stopping: threading.Timer | None = None
+        directory = Path(settings.data_dir)
+        path = directory / working_copy.NAME
+        self._lock = working_copy.lock(directory)
+        ahead = Ahead(settings.storage, path, settings.node_id, catalogued)
+        try:
+            self.registration = registration_of(settings)
+            working_copy.discard(path)
+            self.lease, cluster_id = lead(settings, self.registration, offer, ahead)
+            self.lease.begin(self._lost)
+            ahead.close()
+            seats = settings.storage_leaders
+            self.store = PostgresStore(settings.storage, self.lease.term, self.lease.seat, is_alone=seats == 1)
+            self._copy(path, cluster_id, settings.node_id)
+            self._held = [held.key for held in self.store.partitions()]
+            disk = CopyDisk(self.store, str(path))
+            epoch_0 = epoch_of_term_0(self.store.files())
+            self.data = DataDirectory.open(
+                str(path),
+                node_id=settings.node_id,
+                catalogued=catalogued,
+                on_foreign=on_foreign,
+                disk=disk,
+                on_opened=telling_how_far(),
+                leader_epoch=epoch_0 + self.lease.term,
+            )
+            if isinstance(nodes, SeatedNodes):
+                nodes.take(self.lease.seat)
+                self.shared = disk.sharing = SharedFiles(settings.storage, self.store, str(path), seats)
+                nodes.epoch_of_term_0 = epoch_0
+                share(self.shared, settings, self.data, lambda: self.lease.holds)
+        except BaseException as error:
+            ahead.close()
+            self._lock.release()
+            if isinstance(error, Away):
+                raise Unusable(f"the database went away while the working copy was made: {error}") from None
+            raise
+        self.standing: Leading = self.lease if self.shared is None else InTouch(self.lease, self.shared)
+        """Whether this node may answer."""
+        self.flusher = StoreFlusher(self.store, self.data, disk)
+        self.gate: PatientGate | None = None
+        self.requests: Requests | None = None
+
+    def _copy(self, path: Path, cluster_id: str, node_id: int) -> None:
+        began_s = time.monotonic()
+        disk, tell = UnflushedDisk(), telling_how_much()
+        size = working_copy.make(self.store, path, cluster_id=cluster_id, node_id=node_id, disk=disk, on_read=tell)
+        log.info("working copy made", bytes=size, seconds=round(time.monotonic() - began_s, 3))
+
+    # For the daemon
+
+    @property
+    def published(self) -> tuple[Published | None, Read | None]:
+        """For the metadata log, where another node leads its partition."""
+        records = None if self.shared is None else self.shared.cluster_records
+        return (None, None) if records is None else (records, records.read)
+
+    def gate_of(self, gate: Gate) -> Gate:
+        """The gate of responses: they wait no longer than offsets.commit.timeout.ms."""
+        self.gate = PatientGate(gate, self._timeout_s)
+        return self.gate
+
+    def before(self, router: Serving) -> Serving:
+        """What stands before the router."""
+        self.requests = Requests(router, self.standing, self.store, self._timeout_s)
+        return self.requests
+
+    def begin(self, daemon: Any) -> None:
+        """The daemon begins to serve: it is told when another node leads."""
+
+        def lost(error: BaseException) -> None:
+            daemon.loop.call_soon_threadsafe(daemon.log_failed, error)
+
+        self._on_lost = lost
+        if self.lease.lost:
+            lost(Away("another node leads"))
+        if self.gate is not None:
+            daemon._every(GIVE_UP_S, self.gate.give_up)
+        self.registration.addresses = {**self.registration.addresses, **daemon.nodes.told}
+        own_id = self.registration.node_id
+        shared = self.shared
+        daemon.nodes.others = lambda listener: front.others((shared or self.lease).nodes, listener, own_id)
+        if shared is not None:
+            follow(shared, daemon)
+        known = {*daemon.topics.catalogue.by_id, METADATA_TOPIC_ID}
+        self.store.forget([key for key in self._held if key.topic_id not in known])
+        self._watch(daemon.metrics.watch)
+
+    def stopping(self, seconds: float) -> None:
+        """The daemon stops and has this long: then what waits for the database fails."""
+        self._stopping = threading.Timer(seconds, self.store.stop)
+        self._stopping.daemon = True
+        self._stopping.start()
+
+    def close(self) -> None:
+        """All connections of clients are closed: let another node lead."""
+        if self.shared is not None:
+            self.shared.close()
+        self.lease.close(release=True)
+        if self._stopping is not None:
+            self._stopping.cancel()
+        self.store.close()
+        self._lock.release()
+
+    # Within
+
+    def _lost(self, error: BaseException) -> None:
+        log.error("another node leads; this one stops", error=str(error))
+        if self._on_lost is not None:
+            self._on_lost(error)
+
+    def _watch(self, watch: Callable[[str, Callable[[], Any]], object]) -> None:
+        """The metrics."""
+        watch("store_term", lambda: self.lease.term)
+        watch("store_lease_seconds", lambda: self.lease.left_s)
+        watch("store_nodes", lambda: sum(node.lease_s > 0 for node in self.lease.nodes))
+        watch("store_appends", lambda: self.store.appends)
+        watch("store_retries", lambda: self.store.retries)
+        watch("store_resolved_commits", lambda: self.store.resolved)
+
+
+def registration_of(settings: Settings) -> Registration:
+    """This process for the registry, with the addresses where it listens while it waits."""
+    known = {each.name: (each.advertised_host, each.advertised_port or each.port) for each in front.endpoints(settings)}
+    return Registration(
+        secrets.token_hex(16),
+        settings.node_id,
+        settings.storage_lease_ms,
+        settings.broker_rack,
+        known,
+    )
+
+
+def lead(settings: Settings, registration: Registration, offer: Offer, ahead: Ahead) -> tuple[Lease, str]:
+    """Bring the tables to this version, register, and wait until this node leads; its lease, and the cluster's id.
+    Raises Unusable. While it waits `ahead` works; the caller closes it.
+    """
+    link = Link(settings.storage)
+    waiting = Waiting(
+        link,
+        registration,
+        lambda cluster_id, view: Front(settings, offer, cluster_id, view),
+        ahead,
+        settings.storage_leaders,
+    )
+    try:
+        return _lead(settings, registration, link, waiting)
+    finally:
+        waiting.close()
+
+
+def _lead(settings: Settings, registration: Registration, link: Link, waiting: Waiting) -> tuple[Lease, str]:
+    where = database.shown(settings.storage)
+    told_s = -TELL_S
+    cluster_id = ""
+    while True:
+        try:
+            if not cluster_id:
+                cluster_id, warnings = _prepare(link, settings.storage_leaders)
+                for warning in warnings:
+                    log.warning(warning, database=where)
+            waiting.keep()
+            lease = take(link, node_id=registration.node_id, holder=registration.holder, lease_ms=registration.lease_ms)
+            if lease is not None:
+                several = {"seat": lease.seat} if settings.storage_leaders > 1 else {}
+                log.info("this node leads", term=lease.term, database=where, **several)
+                lease.registration = registration
+                return lease, cluster_id
+            node_id, term, left_s = standing(link)
+            if time.monotonic() - told_s >= TELL_S:
+                told_s = time.monotonic()
+                log.info("another node leads; waiting", node=node_id, term=term, lease_s=round(left_s, 1))
+            waiting.look(cluster_id)
+            waiting.pause(left_s)
+        except Away as error:
+            if time.monotonic() - told_s >= TELL_S:
+                told_s = time.monotonic()
+                log.warning("the database is away; waiting", error=str(error), database=where)
+            time.sleep(WAIT_S)
+
+
+class Waiting:
+    """What a node that waits does with its connection: it stays registered, looks who leads, which its front tells, and
+    hears of a lead that is given back.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        registration: Registration,
+        make_front: Callable[[str, View], Front],
+        ahead: Ahead,
+        seats: int = 1,
+    ) -> None:
+        self._link = link
+        self._seats = seats
+        self._ahead = ahead
+        self._registration = registration
+        self._make_front = make_front
+        self._front: Front | None = None
+        self._topics = catalogue_file.Content({}, {}, 0)
+        self._topics_version = -1
+        self._kept_s = -TELL_S
+        self._listens_on: Any = None
+        self._has_rivals = False
+        """Other nodes wait, too."""
+        self._is_deaf = False
+
+    def keep(self) -> None:
+        """Register, when it is time to. Raises Away."""
+        if time.monotonic() - self._kept_s < self._registration.lease_ms / 1000 / RENEWALS:
+            return
+        self._on(self._registration.keep)
+        self._kept_s = time.monotonic()
+
+    def look(self, cluster_id: str) -> None:
+        """Let the front tell what the database says now. Raises Away or Unusable."""
+        view = self._on(self._view)
+        if self._front is not None:
+            self._front.tell(view)
+            return
+        self._front = self._make_front(cluster_id, view)
+        listeners, known = self._front.open(), self._registration.addresses
+        self._registration.addresses = {name: known[name] for name in known if name in listeners}
+        self._ahead.begin(cluster_id)
+
+    def close(self) -> None:
+        """This node leads, or cannot."""
+        if self._front is not None:
+            self._front.close()
+
+    def _view(self, connection: Any) -> View:
+        found = connection.execute(TOPICS, (catalogue_file.FILE, self._topics_version)).fetchone()
+        if found is not None:
+            self._topics_version = found[0]
+            self._topics = catalogue_file.parsed(bytes(found[1]), catalogue_file.FILE)
+        nodes = registry.nodes(connection)
+        own = self._registration.holder
+        self._has_rivals = any(each.lease_s > 0 and not each.leads and each.holder != own for each in nodes)
+        return View(nodes, self._topics, self._seats)
+
+    def pause(self, left_s: float = math.inf) -> None:
+        """Until the lead is given back, or a lease is over that lasts for `left_s`, but WAIT_S at most. Raises Away."""
+        rest_s = min(WAIT_S, left_s + LATE_S) if left_s > 0 else WAIT_S
+        if (
+            self._on(lambda connection: self._hear(connection, rest_s))
+            and self._has_rivals
+            and not self._ahead.is_ready
+        ):
+            time.sleep(HESITATES_S)
+
+    def _hear(self, connection: Any, rest_s: float) -> bool:
+        """Whether the lead was given back."""
+        if self._listens_on is not connection:  # then it listens from now on: look again before any pause
+            try:
+                connection.execute(f"LISTEN {RELEASED}")
+            except self._link.errors as error:
+                if not (getattr(error, "sqlstate", None) or "").startswith(NOT_SUPPORTED):
+                    raise
+                self._is_deaf = True
+            self._listens_on = connection
+            return False
+        if self._is_deaf:
+            time.sleep(rest_s)
+            return False
+        return any(True for _told in connection.notifies(timeout=rest_s, stop_after=1))
+
+    def _on(self, work: Callable[[Any], T]) -> T:
+        try:
+            return work(self._link.open())
+        except self._link.errors as error:
+            self._link.close()
+            raise database.translated(error, "cannot wait for the lead") from error
+
+
+def _prepare(link: Link, seats: int) -> tuple[str, list[str]]:
+    """The cluster's id, and what the server's settings may lose."""
+    try:
+        connection = link.open()
+        return schema.migrate(connection, random_id(), seats), database.warnings(connection)
+    except link.errors as error:
+        link.close()
+        raise database.translated(error, "cannot make the tables") from error

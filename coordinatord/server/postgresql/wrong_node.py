@@ -1,0 +1,114 @@
+"""What a node that waits answers: who leads, and to all else that another node does that. It forwards nothing.
+
+What clients ask all nodes for, and put together, gets an empty answer, as from a Kafka broker that leads no partition.
+Requests that carry no error for "another node" close the connection: clients then look for another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from coordinatord.coordination.runtime import error_answers
+from coordinatord.transport.net.request import RequestContext
+from kafka_wire.api.describe_log_dirs import DescribeLogDirsResponse
+from kafka_wire.api.fetch import FetchRequest, FetchResponse
+from kafka_wire.api.find_coordinator import Coordinator as Found
+from kafka_wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kafka_wire.api.list_groups import ListGroupsResponse
+from kafka_wire.api.list_transactions import ListTransactionsResponse
+from kafka_wire.api.produce import ProduceRequest
+from kafka_wire.api_key import ApiKey
+from kafka_wire.errors import ErrorCode
+
+NO_NODE = (-1, "", -1)
+GROUP_AND_TRANSACTION = (0, 1)
+
+Handler = Callable[[RequestContext, Any], Any]
+
+
+class Leading(Protocol):
+    """Who coordinates a group or transactional id, as clients of a listener are told: (node id, host, port); None while
+    nobody does.
+    """
+
+    def coordinator(self, key: str, key_type: int, listener: str) -> tuple[int, str, int] | None: ...
+
+
+class WrongNode:
+    """The handlers of all APIs but those that tell of the cluster."""
+
+    def __init__(self, leading: Leading, refusable: frozenset[ApiKey]) -> None:
+        """`refusable`: the APIs of groups and transactions."""
+        self._leading = leading
+        self._refusable = refusable
+
+    def handlers(self) -> dict[int, Handler]:
+        """By API key."""
+        return {
+            **dict.fromkeys(ApiKey, _close),
+            **dict.fromkeys(self._refusable, _error(ErrorCode.NOT_COORDINATOR)),
+            ApiKey.FIND_COORDINATOR: self.find,
+            ApiKey.PRODUCE: _produce,
+            ApiKey.FETCH: _fetch,
+            ApiKey.LIST_OFFSETS: _not_leader,
+            **dict.fromkeys((ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS), _error(ErrorCode.NOT_CONTROLLER)),
+            **{key: _empty(make) for key, make in EMPTY.items()},
+        }
+
+    def find(self, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+        """The leader of the id's partition coordinates it."""
+        if context.api_version >= 4:
+            found = [
+                Found(key, *where, error, "")
+                for key in request.coordinator_keys
+                for error, where in (self._coordinator(key, request.key_type, context),)
+            ]
+            return FindCoordinatorResponse(coordinators=found)
+        error, (node_id, host, port) = self._coordinator(request.key, request.key_type, context)
+        return FindCoordinatorResponse(
+            error_code=error, error_message=error.name, node_id=node_id, host=host, port=port
+        )
+
+    def _coordinator(self, key: str, key_type: int, context: RequestContext) -> tuple[ErrorCode, tuple[int, str, int]]:
+        if key_type not in GROUP_AND_TRANSACTION:
+            return ErrorCode.INVALID_REQUEST, NO_NODE
+        leader = self._leading.coordinator(key, key_type, context.connection.listener)
+        return (ErrorCode.COORDINATOR_NOT_AVAILABLE, NO_NODE) if leader is None else (ErrorCode.NONE, leader)
+
+
+EMPTY: Mapping[ApiKey, Callable[[], Any]] = {
+    ApiKey.LIST_GROUPS: ListGroupsResponse,
+    ApiKey.LIST_TRANSACTIONS: ListTransactionsResponse,
+    ApiKey.DESCRIBE_LOG_DIRS: DescribeLogDirsResponse,
+}
+
+
+def _empty(make: Callable[[], Any]) -> Handler:
+    return lambda context, request: make()
+
+
+def _close(context: RequestContext, request: Any) -> None:
+    context.connection.close()
+
+
+def _error(error: ErrorCode) -> Handler:
+    """The answer with this error for all that the request names."""
+    return lambda context, request: error_answers.answer(context.codec, request, error)
+
+
+_not_leader = _error(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+def _produce(context: RequestContext, request: ProduceRequest) -> Any:
+    if request.acks:
+        return _not_leader(context, request)
+    context.connection.close()  # nobody waits for an answer that could say so
+    return None
+
+
+def _fetch(context: RequestContext, request: FetchRequest) -> Any:
+    """Without a session: the first fetch at any node has all of its partitions."""
+    if request.session_id:
+        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    return FetchResponse() if not request.topics else _not_leader(context, request)

@@ -1,0 +1,169 @@
+"""What came of all stories: as text, as JSON, and as JUnit XML."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from xml.etree import ElementTree
+
+from coordinatord.testing.conform.chapters import CHAPTERS
+from coordinatord.testing.conform.outcome import Outcome, Verdict, asked, difference
+
+REFERENCE = "Apache Kafka 4.3"
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """One row of the table: how many stories have each verdict."""
+
+    name: str
+    kip: str
+    same: int
+    differs: int
+    not_played: int
+
+    @property
+    def played(self) -> int:
+        return self.same + self.differs
+
+
+def tally(name: str, kip: str, outcomes: Iterable[Outcome]) -> Tally:
+    """Count the verdicts."""
+    verdicts = [outcome.verdict for outcome in outcomes]
+    return Tally(name, kip, *(verdicts.count(each) for each in (Verdict.SAME, Verdict.DIFFERS, Verdict.NOT_PLAYED)))
+
+
+def by_chapter(outcomes: Sequence[Outcome]) -> list[Tally]:
+    """A row for each chapter that has stories."""
+    rows = (
+        tally(chapter.title, chapter.kip, [each for each in outcomes if each.chapter == chapter.title])
+        for chapter in CHAPTERS
+    )
+    return [row for row in rows if row.played or row.not_played]
+
+
+def by_api(outcomes: Sequence[Outcome]) -> list[Tally]:
+    """A row for each API; a story counts for every API that it asks."""
+    names = sorted({api for outcome in outcomes for api in outcome.apis})
+    return [tally(name, "", [each for each in outcomes if name in each.apis]) for name in names]
+
+
+def text(outcomes: Sequence[Outcome], left: Sequence[str] = ()) -> str:
+    """The tables, each difference in a line, and why stories were not played."""
+    whole = tally("all", "", outcomes)
+    out = _table("chapter", [*by_chapter(outcomes), whole])
+    out += ["", *_table("API", by_api(outcomes))]
+    differing = [outcome for outcome in outcomes if outcome.verdict is Verdict.DIFFERS]
+    if differing:
+        out += ["", "Different answers (the first of each story; --explain STORY shows all):"]
+        width = max(len(outcome.story.name) for outcome in differing)
+        out += [f"  {outcome.story.name:<{width}}  {_one_line(outcome)}" for outcome in differing]
+    if whole.not_played:
+        out += ["", "Not played:", *_reasons(outcomes)]
+    if left:
+        out += ["", "Left on the broker, because it did not delete them:", *(f"  {name}" for name in left)]
+    answers = sum(answered.answer is not None for outcome in outcomes for answered in outcome.answers)
+    wrong = sum(len(outcome.differing) for outcome in outcomes)
+    out += ["", f"{answers:,} answers compared with those of {REFERENCE}: {answers - wrong:,} are the same."]
+    return "\n".join(out) + "\n"
+
+
+def _table(head: str, rows: Sequence[Tally]) -> list[str]:
+    width = max(len(head), *(len(row.name) for row in rows))
+    with_kip = any(row.kip for row in rows)
+    out = [f"{head:<{width}}  {'KIP      ' if with_kip else ''}  same  differ  not played"]
+    for row in rows:
+        kip = f"{row.kip:<9}" if with_kip else ""
+        differs, not_played = (str(number) if number else "·" for number in (row.differs, row.not_played))
+        out.append(f"{row.name:<{width}}  {kip}  {row.same:>4}  {differs:>6}  {not_played:>10}")
+    return out
+
+
+def _one_line(outcome: Outcome, limit: int = 160) -> str:
+    told = outcome.summary()
+    if not outcome.differing:
+        return told
+    more = len(outcome.differing) - 1
+    told = told if len(told) <= limit else told[: limit - 1] + "…"
+    told += f" (and {more} more)" if more > 0 else ""
+    return told + (" [as coordinatord]" if all(each.is_like_coordinatord for each in outcome.differing) else "")
+
+
+def _reasons(outcomes: Sequence[Outcome]) -> list[str]:
+    counts: dict[str, int] = {}
+    for outcome in outcomes:
+        if outcome.verdict is Verdict.NOT_PLAYED:
+            counts[outcome.why] = counts.get(outcome.why, 0) + 1
+    return [f"  {count:>4}  {why}" for why, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))]
+
+
+def as_json(outcomes: Sequence[Outcome], facts: Mapping[str, Any]) -> dict[str, Any]:
+    """A story a row, with each of its different answers. `facts`: about the run."""
+    whole = tally("all", "", outcomes)
+    return {
+        **facts,
+        "reference": REFERENCE,
+        "same": whole.same,
+        "differs": whole.differs,
+        "not_played": whole.not_played,
+        "stories": [
+            {
+                "story": outcome.story.name,
+                "chapter": outcome.chapter,
+                "kip": outcome.kip or None,
+                "apis": outcome.apis,
+                "verdict": outcome.verdict.value,
+                "why": outcome.summary() or None,
+                "answers": sum(answered.answer is not None for answered in outcome.answers),
+                "differences": [
+                    {
+                        "line": answered.step.line,
+                        "request": answered.step.source,
+                        "expected": answered.step.recorded,
+                        "got": answered.answer,
+                        "coordinatord_differs_too": answered.step.reason if answered.is_like_coordinatord else None,
+                    }
+                    for answered in outcome.differing
+                ],
+            }
+            for outcome in outcomes
+        ],
+    }
+
+
+def junit(outcomes: Sequence[Outcome], broker: str) -> str:
+    """A test case a story: a failure if it differs, skipped if it was not played."""
+    whole = tally("all", "", outcomes)
+    suite = ElementTree.Element(
+        "testsuite",
+        name=f"coordinatord conform {broker}",
+        tests=str(len(outcomes)),
+        failures=str(whole.differs),
+        skipped=str(whole.not_played),
+        errors="0",
+    )
+    for outcome in outcomes:
+        case = ElementTree.SubElement(suite, "testcase", classname=outcome.chapter, name=outcome.story.name)
+        if outcome.verdict is Verdict.NOT_PLAYED:
+            ElementTree.SubElement(case, "skipped", message=outcome.why)
+        elif outcome.verdict is Verdict.DIFFERS:
+            failure = ElementTree.SubElement(case, "failure", message=outcome.summary())
+            failure.text = _printable("\n".join(told(outcome)))
+    out = io.BytesIO()
+    ElementTree.ElementTree(suite).write(out, encoding="utf-8", xml_declaration=True)
+    return out.getvalue().decode() + "\n"
+
+
+def told(outcome: Outcome) -> list[str]:
+    """All differences of a story: each request, Kafka's answer and the broker's."""
+    out = []
+    for answered in outcome.differing:
+        out += [f"{asked(answered.step)}:", *answered.step.source.splitlines(), *difference(answered), ""]
+    return [*out, f"It ends early. {outcome.ending()}."] if outcome.why else out
+
+
+def _printable(told_text: str) -> str:
+    """Without the characters that XML does not allow."""
+    return "".join(c if c in "\n\t" or ord(c) >= 32 else "\N{REPLACEMENT CHARACTER}" for c in told_text)

@@ -1,0 +1,174 @@
+"""Which node to ask what any node can answer: Kafka's leastLoadedNode, its reconnect back-off, and re-bootstrapping.
+
+A connection is (node id, whether it is the coordinator's). The coordinator has one of its own beside the one for data,
+so that a heartbeat does not wait behind a parked Fetch; Kafka's client gives it the node id `Integer.MAX_VALUE - id`.
+Bootstrap servers have the ids -1, -2 …, as in Kafka, until the first metadata replace them.
+
+| of the nodes known now                             | the one asked                                     |
+|----------------------------------------------------|---------------------------------------------------|
+| some have a connection that is ready               | the one with the fewest requests in flight        |
+| none, but a connection is being made               | that one                                          |
+| none, but some are not in their back-off           | the one whose last attempt was the longest ago    |
+| all have failed and are in their back-off          | none: begin again with the bootstrap servers      |
+
+Where nodes are equal, a random one is first. The last row is `metadata.recovery.strategy=rebootstrap` (KIP-899), the
+default since Kafka 4.0. A client also begins again if no metadata have come for
+`metadata.recovery.rebootstrap.trigger.ms`, or if a broker tells it to (REBOOTSTRAP_REQUIRED; both KIP-1102).
+
+No clock and no I/O: time and random numbers are passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from coordinatord.testing.member.timer import Backoff
+
+Address = tuple[str, int]
+"""Host and port."""
+
+Connection = tuple[int, bool]
+"""Node id, and whether it is the coordinator's connection."""
+
+
+class State(Enum):
+    """Kafka's ConnectionState, as far as it matters here."""
+
+    CONNECTING = auto()  # or asking for the broker's versions
+    READY = auto()
+    DISCONNECTED = auto()
+
+
+@dataclass(slots=True)
+class Link:
+    """What is known of one connection: Kafka's NodeConnectionState, and its InFlightRequests."""
+
+    state: State = State.DISCONNECTED
+    in_flight: int = 0
+    failures: int = 0  # since it was ready
+    last_attempt_ms: int = 0
+    retry_at_ms: int = 0
+
+
+class Nodes:
+    """See the module's docstring. `random` gives a number from 0 to below 1."""
+
+    def __init__(
+        self,
+        bootstrap: Sequence[Address],
+        random: Callable[[], float],
+        *,
+        reconnect_backoff_ms: int = 50,
+        reconnect_backoff_max_ms: int = 1_000,
+        rebootstraps: bool = True,
+        rebootstrap_trigger_ms: int = 300_000,
+    ) -> None:
+        self._bootstrap = {-1 - n: address for n, address in enumerate(bootstrap)}
+        self._random = random
+        self._backoff = Backoff(reconnect_backoff_ms, reconnect_backoff_max_ms, random)
+        self._rebootstraps = rebootstraps
+        self._trigger_ms = rebootstrap_trigger_ms
+        self._wants_metadata_since_ms: int | None = None
+        self._links: dict[Connection, Link] = {}
+        self.known: Mapping[int, Address] = self._bootstrap
+
+    def address(self, node_id: int) -> Address | None:
+        """Where a node listens; None if it is not known (any more)."""
+        return self.known.get(node_id) or self._bootstrap.get(node_id)
+
+    @property
+    def is_bootstrapping(self) -> bool:
+        """Whether only the bootstrap servers are known."""
+        return self.known is self._bootstrap
+
+    # What there is
+
+    def learned(self, nodes: Mapping[int, Address]) -> None:
+        """Metadata have come: these are the nodes. Their connections stay."""
+        self._wants_metadata_since_ms = None
+        self.known = nodes
+        gone = [each for each in self._links if each[0] >= 0 and not each[1] and each[0] not in nodes]
+        for connection in gone:
+            if self._links[connection].state is State.DISCONNECTED:
+                del self._links[connection]
+
+    def rebootstrap(self) -> None:
+        """Begin again with the bootstrap servers, until the next metadata."""
+        self.known = self._bootstrap
+
+    # Which one to ask
+
+    def choose(self, now_ms: int) -> int | None:
+        """The least loaded node; if there is none, of the bootstrap servers. None: all are in their back-off."""
+        chosen = self.least_loaded(now_ms)
+        if chosen is None and self._rebootstraps and not self.is_bootstrapping:
+            self.rebootstrap()
+            chosen = self.least_loaded(now_ms)
+        return chosen
+
+    def choose_for_metadata(self, now_ms: int) -> int | None:
+        """The same. If this has gone on for too long without metadata, begin again first."""
+        if self._wants_metadata_since_ms is None:
+            self._wants_metadata_since_ms = now_ms
+        elif self._rebootstraps and now_ms - self._wants_metadata_since_ms > self._trigger_ms:
+            self._wants_metadata_since_ms = now_ms
+            self.rebootstrap()
+        return self.choose(now_ms)
+
+    def least_loaded(self, now_ms: int) -> int | None:
+        """The first row of the table that applies; None for the last one."""
+        order = list(self.known)
+        first = int(self._random() * len(order))
+        links = [(self._links.get((node_id, False), Link()), node_id) for node_id in order[first:] + order[:first]]
+        ready = [(link.in_flight, node_id) for link, node_id in links if link.state is State.READY]
+        if ready:
+            return min(ready, key=lambda each: each[0])[1]
+        connecting = [node_id for link, node_id in links if link.state is State.CONNECTING]
+        if connecting:
+            return connecting[0]
+        free = [(link.last_attempt_ms, node_id) for link, node_id in links if now_ms >= link.retry_at_ms]
+        return min(free, key=lambda each: each[0])[1] if free else None
+
+    def delay_ms(self, connection: Connection, now_ms: int) -> int:
+        """How long a connection must not be made: the rest of its back-off."""
+        link = self._links.get(connection)
+        if link is None or link.state is not State.DISCONNECTED:
+            return 0
+        return max(0, link.retry_at_ms - now_ms)
+
+    # What happens to connections
+
+    def connecting(self, connection: Connection, now_ms: int) -> None:
+        """It is being made."""
+        link = self._link(connection)
+        link.state, link.last_attempt_ms, link.in_flight = State.CONNECTING, now_ms, 0
+
+    def ready(self, connection: Connection) -> None:
+        """It can take requests: the node has failed no more."""
+        link = self._link(connection)
+        link.state, link.failures = State.READY, 0
+
+    def asked(self, connection: Connection) -> None:
+        """A request was given to it."""
+        self._link(connection).in_flight += 1
+
+    def answered(self, connection: Connection) -> None:
+        """A request has its response, or will have none."""
+        link = self._link(connection)
+        link.in_flight = max(0, link.in_flight - 1)
+
+    def lost(self, connection: Connection, now_ms: int) -> None:
+        """It could not be made, or has broken: back off, for longer each time."""
+        link = self._link(connection)
+        link.state, link.in_flight, link.last_attempt_ms = State.DISCONNECTED, 0, now_ms
+        link.retry_at_ms = now_ms + self._backoff.after_ms(link.failures)
+        link.failures += 1
+
+    def hung_up(self, connection: Connection) -> None:
+        """We have closed it, so there is nothing to back off from. (Kafka's client backs off here, too.)"""
+        self._links.pop(connection, None)
+
+    def _link(self, connection: Connection) -> Link:
+        return self._links.setdefault(connection, Link())

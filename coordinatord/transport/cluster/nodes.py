@@ -1,0 +1,125 @@
+"""Each partition's leader, and the nodes' addresses for clients. One process is one node; `--workers N` starts N.
+
+Node number n leads partition p of a topic when (CRC-32 of the topic's name + p) mod N = n; of the coordinators' own
+topics, whose names begin with two underscores, when p mod N = n. This needs no table and no agreement: every node can
+compute the leader of any partition, and a different N at the next start moves no file. As in Kafka, the coordinator of
+a group or transactional id is the leader of its partition. So clients find their node by Metadata and FindCoordinator;
+a request at the wrong node gets NOT_LEADER_OR_FOLLOWER or NOT_COORDINATOR. No client's request is forwarded to another
+node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
+
+from kafka_wire.values import FrozenValue, frozen
+
+if TYPE_CHECKING:  # only tests move partitions
+    from coordinatord.transport.cluster.placed import Placed
+
+OWN_PREFIX = "__"
+"""Partitions of the same number of `__consumer_offsets`, `__rebalances` and so on are on the same node, so a group's
+ledger records are on the group's node.
+"""
+
+MOVABLE: Final = ("__consumer_offsets", "__rebalances")
+"""Topics of groups: tests move a partition of them to another node, the one of the same number in each."""
+
+
+def share_of(topic: str, partition: int, shares: int) -> int:
+    """The number of the share that a partition belongs to, of so many."""
+    first = 0 if topic.startswith(OWN_PREFIX) else crc32(topic.encode())
+    return (first + partition) % shares
+
+
+@frozen
+class Node(FrozenValue):
+    """A node as Metadata shows it to clients of one listener."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class Nodes:
+    """The nodes, by listener: a client gets the addresses that belong to the listener of its connection."""
+
+    def __init__(
+        self,
+        node_id: int,
+        rack: str | None = None,
+        *,
+        worker: int = 0,
+        workers: int = 1,
+        placed: Placed | None = None,
+    ) -> None:
+        """`node_id` is this node's, worker `worker` of `workers`; the workers have consecutive ids. `placed`: what
+        tests have moved.
+        """
+        self.node_id = node_id
+        self.worker = worker
+        self.workers = workers
+        self.rack = rack
+        self.placed = placed
+        self._addresses: dict[str, list[tuple[str, int]]] = {}
+        self.others: Callable[[str], list[Node]] | None = None
+        """Nodes of other machines, by listener: they lead nothing now, and tell clients who does."""
+
+    @property
+    def controller_id(self) -> int:
+        """The first node. Like Kafka's brokers, every node serves controller requests; clients expect a single id."""
+        return self.node_id - self.worker
+
+    def advertise(self, listener: str, *addresses: tuple[str, int]) -> None:
+        """Set the (host, port) that clients of `listener` connect to, one per worker."""
+        assert len(addresses) == self.workers
+        self._addresses[listener] = list(addresses)
+
+    @property
+    def told(self) -> dict[str, tuple[str, int]]:
+        """This node's address, by listener."""
+        return {listener: addresses[self.worker] for listener, addresses in self._addresses.items()}
+
+    def alive(self, listener: str) -> list[Node]:
+        """The nodes that clients of `listener` may connect to."""
+        first_id = self.controller_id
+        addresses = self._addresses[listener]
+        nodes = [Node(first_id + worker, host, port, self.rack) for worker, (host, port) in enumerate(addresses)]
+        return nodes if self.others is None else nodes + self.others(listener)
+
+    def worker_of(self, topic: str, partition: int) -> int:
+        """The number of the worker that leads a partition."""
+        if self.placed is not None and topic in MOVABLE:
+            moved_to = self.placed.leader(partition)
+            if moved_to is not None:
+                return moved_to
+        return share_of(topic, partition, self.workers)
+
+    def leads(self, node_id: int) -> bool:
+        """Whether the node with this id leads partitions."""
+        return self.controller_id <= node_id < self.controller_id + self.workers
+
+    def leader_of(self, topic: str, partition: int) -> int:
+        """The id of the node that leads a partition."""
+        return self.controller_id + self.worker_of(topic, partition)
+
+    def epoch_of(self, topic: str, partition: int) -> int | None:
+        """The leader epoch of a partition that another node leads; None if this node's data directory has it."""
+        return None
+
+    def owns(self, topic: str, partition: int) -> bool:
+        """Whether this node leads the partition."""
+        return self.worker_of(topic, partition) == self.worker
+
+    def coordinator(self, topic: str, partition: int, listener: str) -> tuple[int, str, int]:
+        """(node id, host, port) of the leader of a partition of a coordinators' topic; the id is -1 without one."""
+        worker = self.worker_of(topic, partition)
+        host, port = self._addresses[listener][worker]
+        return self.controller_id + worker, host, port
+
+    def select(self, node_ids: Collection[int], listener: str) -> list[Node]:
+        """The nodes with these ids."""
+        return [node for node in self.alive(listener) if node.node_id in node_ids]

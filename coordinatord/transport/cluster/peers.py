@@ -1,0 +1,199 @@
+"""Requests from one worker to another, in Kafka's protocol over a Unix socket. The receiving worker dispatches them to
+the same handlers as clients' requests. Nodes of several machines ask each other at the addresses that clients have.
+
+There is one connection to each other worker, opened at first use and reopened at the next use after it breaks. A
+request without a response when the connection breaks, or after `TIMEOUT_S`, is answered with None: it may or may not
+have been executed, and the caller retries. While a worker restarts, its socket accepts connections before the worker
+reads from them (the supervisor holds the socket), so a request waits for a moment, as clients' requests do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from coordinatord.base.observe.logger import get_logger
+from coordinatord.transport.cluster.seats import SeatedNodes
+from kafka_wire import registry
+from kafka_wire.errors import DecodeError
+from kafka_wire.framing import FrameSplitter
+from kafka_wire.headers import RequestHeader, write_request_header
+from kafka_wire.registry import Codec
+
+LISTENER = "workers"
+"""The listener name of requests from other workers, who have checked the clients whom they ask for. Names of listeners
+are in upper case (config.address): nobody's own listener has this one, and with it no ACLs and no quotas.
+"""
+
+TIMEOUT_S = 10.0
+"""Longer than a start with little to recover takes."""
+
+MAX_PENDING = 10_000
+"""Maximum unanswered requests to one worker. Clients' own limits keep the number far below."""
+
+MAX_RESPONSE_BYTES = 16 * 1024 * 1024
+
+Answered = Callable[[Any], object]
+
+log = get_logger("coordinatord.server.workers")
+
+
+class Peers:
+    """Connections to the other workers. `paths` has every worker's socket; our own is not used."""
+
+    def __init__(self, paths: Sequence[str], loop: asyncio.AbstractEventLoop) -> None:
+        self._peers = [_Peer(worker, path, loop) for worker, path in enumerate(paths)]
+
+    def ask(self, worker: int, api_key: int, api_version: int, request: Any, answered: Answered) -> None:
+        """Send a request to a worker; `answered` is called with the response or None, always asynchronously."""
+        self._peers[worker].ask(registry.codec(api_key, api_version), request, answered)
+
+    def close(self) -> None:
+        """Stop sending; pending requests are answered with None."""
+        for peer in self._peers:
+            peer.close()
+
+
+class SeatPeers:
+    """Connections to the nodes that have the other seats, at their addresses for clients of `listener`."""
+
+    def __init__(self, nodes: SeatedNodes, listener: str, loop: asyncio.AbstractEventLoop) -> None:
+        self.may_ask: Callable[[], bool] = lambda: True
+        """Whether this node leads still: one that does not must not tell others what its coordinators have decided."""
+        self._loop = loop
+        self._peers = [_RemotePeer(seat, nodes, listener, loop) for seat in range(nodes.workers)]
+
+    def ask(self, worker: int, api_key: int, api_version: int, request: Any, answered: Answered) -> None:
+        """As of Peers, with a seat for the worker."""
+        if not self.may_ask():
+            self._loop.call_soon(answered, None)
+            return
+        self._peers[worker].ask(registry.codec(api_key, api_version), request, answered)
+
+    def close(self) -> None:
+        """Stop sending; pending requests are answered with None."""
+        for peer in self._peers:
+            peer.close()
+
+
+class _Peer(asyncio.Protocol):
+    """The connection to one worker, if open, and its pending requests."""
+
+    def __init__(self, worker: int, path: str, loop: asyncio.AbstractEventLoop) -> None:
+        self._worker = worker
+        self._path = path
+        self._loop = loop
+        self._transport: Any = None
+        self._connecting: asyncio.Task[Any] | None = None
+        self._splitter = FrameSplitter(MAX_RESPONSE_BYTES)
+        self._waiting = bytearray()
+        self._pending: dict[int, tuple[Codec, Answered, asyncio.TimerHandle]] = {}
+        self._last_id = 0
+        self._closed = False
+
+    def ask(self, codec: Codec, request: Any, answered: Answered) -> None:
+        if self._closed or len(self._pending) >= MAX_PENDING:
+            self._loop.call_soon(answered, None)
+            return
+        self._last_id = self._last_id + 1 & 0x7FFF_FFFF
+        frame = bytearray(4)
+        write_request_header(
+            RequestHeader(codec.api_key, codec.api_version, self._last_id, None), codec.flexible, frame
+        )
+        codec.encode_request(request, frame)
+        frame[:4] = (len(frame) - 4).to_bytes(4, "big")
+        timer = self._loop.call_later(TIMEOUT_S, self._broken, f"no answer within {TIMEOUT_S:g} s")
+        self._pending[self._last_id] = codec, answered, timer
+        if self._transport is not None:
+            self._transport.write(frame)
+            return
+        self._waiting += frame
+        if self._connecting is None:
+            self._connecting = self._loop.create_task(self._connect())
+
+    async def _connect(self) -> None:
+        try:
+            await self._dial()
+        except OSError as error:
+            self._broken(str(error))
+        finally:
+            if self._connecting is asyncio.current_task():  # not when another one was begun instead
+                self._connecting = None
+
+    async def _dial(self) -> None:
+        await self._loop.create_unix_connection(lambda: self, self._path)
+
+    def close(self) -> None:
+        self._closed = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+        self._broken(None)
+
+    def _broken(self, reason: str | None) -> None:
+        """Drop the connection and answer pending requests with None; the next request reconnects."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.abort()
+        pending, self._pending = self._pending, {}
+        self._waiting.clear()
+        self._splitter = FrameSplitter(MAX_RESPONSE_BYTES)
+        if pending and reason is not None:
+            log.warning("another worker does not answer", other=self._worker, reason=reason, requests=len(pending))
+        for _codec, answered, timer in pending.values():
+            timer.cancel()
+            answered(None)
+
+    # Called by asyncio
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        transport.write(bytes(self._waiting))
+        self._waiting.clear()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for buf, start, end in self._splitter.feed(data):
+                self._response(buf, start, end)
+        except DecodeError as error:
+            self._broken(str(error))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._transport is not None:
+            self._broken("the connection was lost")
+
+    def _response(self, buf: bytes, start: int, end: int) -> None:
+        found = self._pending.pop(int.from_bytes(buf[start : start + 4], "big"), None)
+        if found is None:
+            return
+        codec, answered, timer = found
+        timer.cancel()
+        # Workers run the same program: a header's tag buffer is empty.
+        answered(codec.decode_response(buf, start + 4 + codec.response_header_flexible, end))
+
+
+class _RemotePeer(_Peer):
+    """The connection to the node that has a seat. When another node has it, the connection is replaced."""
+
+    def __init__(self, seat: int, nodes: SeatedNodes, listener: str, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(seat, "", loop)
+        self._nodes = nodes
+        self._listener = listener
+        self._address: tuple[str, int] | None = None
+
+    def ask(self, codec: Codec, request: Any, answered: Answered) -> None:
+        address = self._nodes.address(self._worker, self._listener)
+        if address != self._address:
+            if self._connecting is not None:
+                self._connecting.cancel()
+                self._connecting = None
+            self._broken("another node leads there")
+            self._address = address
+        if address is None:
+            self._loop.call_soon(answered, None)
+            return
+        super().ask(codec, request, answered)
+
+    async def _dial(self) -> None:
+        assert self._address is not None, "nobody is asked who is nowhere"
+        await self._loop.create_connection(lambda: self, *self._address)

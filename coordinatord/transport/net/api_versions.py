@@ -1,0 +1,84 @@
+"""ApiVersions: the APIs and versions served. Only those with a handler are advertised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from coordinatord.transport.net.request import RequestContext
+from kafka_wire import registry
+from kafka_wire.api.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from kafka_wire.api_key import ApiKey
+from kafka_wire.errors import ErrorCode
+
+UNKNOWN_NODE = -1
+"""The node id of a client that does not say which node it means."""
+
+OFFERED_FROM = {int(ApiKey.PRODUCE): 0}
+"""First versions that are offered although later ones are the first that are served, as Kafka does (KAFKA-18659):
+librdkafka up to 2.11.0 compresses only where version 0 of Produce is offered, and never sends that version.
+"""
+
+
+class ApiVersions:
+    """The handler of ApiVersions. `features`: feature names that clients look for, and their levels (KIP-584);
+    `identity`: cluster and node id, which clients may name from v5 on (KIP-1242), None where nobody can.
+    """
+
+    def __init__(
+        self, api_keys: Iterable[int], features: Mapping[str, int], identity: tuple[str, int] | None = None
+    ) -> None:
+        self._identity = identity
+        self._api_keys = sorted({*api_keys, ApiKey.API_VERSIONS})
+        self._offered: list[ApiVersion] | None = None
+        self.features = features
+
+    def answer(self, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+        """ApiVersions v0-v5 (KIP-511: v3+ carries the client's software name and version, both safe to log)."""
+        if context.api_version >= 3 and not (
+            _is_software_name(request.client_software_name) and _is_software_name(request.client_software_version)
+        ):
+            return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
+        if (request.cluster_id is None) != (request.node_id == UNKNOWN_NODE):
+            return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
+        if request.cluster_id is not None and (request.cluster_id, request.node_id) != self._identity:
+            return ApiVersionsResponse(ErrorCode.REBOOTSTRAP_REQUIRED)
+        return ApiVersionsResponse(
+            ErrorCode.NONE,
+            self.offered,
+            0,
+            # Older clients fail on a minimum of 0 (KAFKA-17492).
+            [SupportedFeatureKey(name, 0, level) for name, level in self.features.items() if context.api_version >= 4],
+            0,
+            [FinalizedFeatureKey(name, level, level) for name, level in self.features.items()],
+        )
+
+    @property
+    def offered(self) -> list[ApiVersion]:
+        """Each API with its versions."""
+        if self._offered is None:
+            self._offered = [_range(api_key) for api_key in self._api_keys]
+        return self._offered
+
+
+def unsupported_version() -> ApiVersionsResponse:
+    """The response to an unsupported version of ApiVersions, in the format of version 0. It has the supported versions
+    of ApiVersions itself, so that the client can choose one of them (KIP-511).
+    """
+    return ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [_range(ApiKey.API_VERSIONS)])
+
+
+def _range(api_key: int) -> ApiVersion:
+    versions = registry.versions_of(api_key)
+    return ApiVersion(api_key, OFFERED_FROM.get(api_key, versions.first), versions.last)
+
+
+def _is_software_name(name: str) -> bool:
+    """Kafka's `[a-zA-Z0-9](?:[a-zA-Z0-9\\-.]*[a-zA-Z0-9])?` (ApiVersionsRequest.isValid)."""
+    inner = name.replace("-", "").replace(".", "")
+    return bool(name) and inner.isascii() and inner.isalnum() and name[0].isalnum() and name[-1].isalnum()

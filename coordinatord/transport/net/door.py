@@ -1,0 +1,72 @@
+"""What all connections of a process share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, Protocol
+
+from coordinatord.base.bounds.shares import Shares
+from coordinatord.base.observe.metrics import Metrics
+from coordinatord.transport.net.answers import Hold
+from coordinatord.transport.net.limits import MAX_INCOMPLETE_BYTES, MAX_UNREAD_BYTES
+from coordinatord.transport.net.slices import Slicer, Slices
+from coordinatord.transport.net.turn_end import TurnEnd
+from kafka_wire.errors import ErrorCode
+from kafka_wire.framing import Frames
+from kafka_wire.registry import Codec
+
+Refusal = Callable[[Any, int, ErrorCode], Any]
+"""(request, version, error): the response that carries the error for the whole request (getErrorResponse of Kafka's
+request classes). KeyError for an API that has none."""
+
+
+class Serving(Protocol):
+    """Serves requests: router.Router."""
+
+    def serve(self, connection: Any, frames: Frames, first: int, stop: int) -> int: ...
+
+    def slice(self, context: Any, slices: Slices) -> None: ...
+
+    def failed(self, connection: Any, codec: Codec) -> None: ...
+
+
+class Registry(Protocol):
+    """Tracks all connections: connections.Connections."""
+
+    resuming: int
+    """Connections whose requests wait for their turn."""
+
+    def connected(self, connection: Any) -> None: ...
+
+    def disconnected(self, connection: Any) -> None: ...
+
+    def refused(self, connection: Any, kind: str, reason: str, **what: Any) -> None: ...
+
+    def oversized(self, connection: Any, reason: str, codec: Codec) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class Door:
+    """What connections use. `now_ms` is the daemon's clock, `call_soon` the event loop's, `hold` the log's gate.
+    `slicer` makes responses that take long. `admit`, where a listener has it, is called with each new connection and
+    its transport. `clock` measures turns, in seconds. `refusal` makes the response to a request whose own would be too
+    large; without it the connection is closed. `incomplete` and `unread` count the requests and the answers that peers
+    have begun to send, or to be sent.
+    """
+
+    router: Serving
+    connections: Registry
+    turn_end: TurnEnd
+    metrics: Metrics
+    max_frame_bytes: int
+    now_ms: Callable[[], int]
+    call_soon: Callable[..., object]
+    hold: Hold
+    slicer: Slicer
+    admit: Callable[[Any, Any], object] | None = None
+    clock: Callable[[], float] = perf_counter
+    refusal: Refusal | None = None
+    incomplete: Shares = field(default_factory=lambda: Shares(MAX_INCOMPLETE_BYTES))
+    unread: Shares = field(default_factory=lambda: Shares(MAX_UNREAD_BYTES))

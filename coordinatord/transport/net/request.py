@@ -1,0 +1,106 @@
+"""One request in progress: what a handler needs to know of it, and the ways in which it can end.
+
+A handler gets a `RequestContext` and the decoded request. It returns the response (or the response's body as bytes, if
+that is faster than the message), or `Slices` that will make the response (slices.py), or None when
+
+- it has called `answer_at`: the response waits for the log (the durability gate), or
+- it has called `drop` or `drop_at`: there is no response (Produce with acks 0), or
+- it keeps the context and will call `reply` later: the request is parked. Later requests of the same connection wait
+  behind a parked one, as Kafka mutes the channel while it processes a request.
+
+For the group core, a context is the opaque `reply_to`: the core compares it by identity and never inspects it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from coordinatord.transport.net.answers import AnswerLine
+from coordinatord.transport.net.connection import Connection
+from coordinatord.transport.net.received import NO_BODY, Body, Received
+from coordinatord.transport.net.slices import Slices
+from coordinatord.transport.security.principal import Principal
+from kafka_wire.registry import Codec
+
+
+class RequestContext(Received):
+    """`client_id` is None if the client sent null.
+
+    A context lives as long as its response waits; the decoded request does not. So a thousand commits that wait for the
+    disk take some bytes each, and the next one is decoded into memory that is still in the processor's cache.
+    """
+
+    __slots__ = ("client_id", "connection", "line")
+
+    def __init__(self, connection: Connection, codec: Codec, correlation_id: int, body: Body) -> None:
+        self.admitted = None
+        self.codec = codec
+        self.api_version = codec.api_version
+        self.correlation_id = correlation_id
+        self.where = body
+        self.done = False
+        self.connection = connection
+        self.line: AnswerLine = connection.line
+        self.client_id = connection.client_id
+
+    @property
+    def client_host(self) -> str:
+        """The peer's address as Java's InetAddress.toString() writes it: "/127.0.0.1"."""
+        return self.connection.client_host
+
+    @property
+    def room(self) -> int:
+        """Bytes that the answer should have at most: fewer while many peers leave theirs unread."""
+        return self.line.room
+
+    @property
+    def listener(self) -> str:
+        """The name of the listener that the client has connected to."""
+        return self.connection.listener
+
+    @property
+    def principal(self) -> Principal:
+        """Whom the client has proved to be: User:ANONYMOUS if it need not prove anything."""
+        return self.connection.principal
+
+    @property
+    def closed(self) -> bool:
+        """The peer has disconnected: no response can be sent."""
+        return self.line.is_closed
+
+    def reply(self, response: Any) -> None:
+        """Answer a parked request."""
+        self.line.answer(self, response)
+
+    def reply_alone(self, response: Any, now_s: float) -> None:
+        """The same at once, for one of many: see AnswerLine.answer_parked."""
+        self.line.answer_parked(self, response, now_s)
+
+    def reply_in_parts(self, response: Any) -> None:
+        """The same, parked or not, for a response with records that are too large to copy."""
+        self.line.answer_in_parts(self, response)
+
+    def go_on(self, slices: Slices) -> None:
+        """Let slices answer a parked request."""
+        self.connection.door.router.slice(self, slices)
+
+    def answer_at(self, epoch: int, response: Any, failure: Callable[[], Any]) -> None:
+        """Answer once the log's `epoch` is durable, or with the response that `failure` makes if the log fails first.
+        The decoded request is not kept: `failure` must hold what it needs of it.
+        """
+        self.line.answer_at(self, epoch, response, failure)
+        self.where = NO_BODY
+
+    def abandon(self) -> None:
+        """End a parked request that is never answered: the group has dropped it."""
+        self.line.abandon(self)
+
+    def drop(self) -> None:
+        """End this request without a response."""
+        self.line.finish(self)
+
+    def drop_at(self, epoch: int) -> None:
+        """The same, if it has written to the log: it counts as waiting until the log's `epoch` is durable."""
+        self.line.finish_at(self, epoch)
+        self.where = NO_BODY

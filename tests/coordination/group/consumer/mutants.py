@@ -1,0 +1,283 @@
+"""Modules of the consumer protocol with one mistake each. Kafka's recorded answers have to show each mistake."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import coordinatord.coordination.group.consumer as package
+
+SOURCES = Path(package.__file__).parent
+CASES = {
+    "assignors": "tests.coordination.group.consumer.assignor_cases",
+    "syntax": "tests.coordination.group.consumer.expression_cases",
+    "expressions": "tests.coordination.group.consumer.expression_cases",
+    "metadata_hash": "tests.coordination.group.consumer.hash_cases",
+}
+RELOADED = (*(f"{package.__name__}.{each}" for each in CASES), *CASES.values())
+
+
+class Mutant(NamedTuple):
+    """`module` of coordinatord.coordination.group.consumer; `source` is there once."""
+
+    module: str
+    source: str
+    instead: str
+
+
+MUTANTS: dict[str, Mutant] = {
+    "static members come last": Mutant(
+        "assignors.range", "return instance_id is None,", "return instance_id is not None,"
+    ),
+    "instance ids do not count": Mutant(
+        "assignors.range", "instance_id = spec.members[member_id].instance_id", "instance_id = None"
+    ),
+    "the last members get the long runs": Mutant(
+        "assignors.range", "self.dealt < more", "self.readers - self.dealt <= more"
+    ),
+    "all names count in a homogeneous group": Mutant(
+        "assignors.range", "names = 0 if spec.homogeneous else", "names ="
+    ),
+    "topics that do not exist do not count": Mutant(
+        "assignors.range", "max(len(read[member_id]), names)", "len(read[member_id])"
+    ),
+    "members are not in the order of a table": Mutant(
+        "assignors.slices", "return list(table)", "return list(spec.members)"
+    ),
+    "topics are not in the order of a table": Mutant(
+        "assignors.uniform", "copied(UUIDS, first.topic_ids, first.names)", "first.topic_ids"
+    ),
+    "names that do not exist do not enlarge the table": Mutant(
+        "assignors.uniform", "copied(UUIDS, first.topic_ids, first.names)", "copied(UUIDS, first.topic_ids)"
+    ),
+    "free partitions are dealt from behind": Mutant(
+        "assignors.uniform", "for partition in range(count) if", "for partition in reversed(range(count)) if"
+    ),
+    "nobody has one more": Mutant("assignors.uniform", "quota = plan.quota + extra", "quota = plan.quota"),
+    "who lacks partitions keeps the claim to one more": Mutant(
+        "assignors.uniform", "members_left > plan.more", "False"
+    ),
+    "who lacks partitions never keeps the claim to one more": Mutant(
+        "assignors.uniform", "members_left > plan.more", "True"
+    ),
+    "one too many leave the claim": Mutant(
+        "assignors.uniform", "members_left > plan.more", "members_left >= plan.more"
+    ),
+    "the first partitions are given up": Mutant(
+        "assignors.uniform", "list(held(partitions))[quota:]", "list(held(partitions))[: len(partitions) - quota]"
+    ),
+    "the highest partitions are given up": Mutant(
+        "assignors.uniform", "list(held(partitions))[quota:]", "sorted(partitions)[quota:]"
+    ),
+    "what is given up is dealt first": Mutant(
+        "assignors.uniform",
+        "plan.free += [(topic, partition) for partition in given]",
+        "plan.free = [(topic, partition) for partition in given] + plan.free",
+    ),
+    "a topic that is read no more is kept": Mutant(
+        "assignors.uniform", "if topic not in plan.partitions:", "if False:"
+    ),
+    "topics of a member are in the order of the record": Mutant(
+        "assignors.draft", "for topic in placed(UUIDS, assigned)", "for topic in assigned"
+    ),
+    "a copy of topics is as large as any table": Mutant(
+        "assignors.draft", "collected(UUIDS, before, len(before))", "collected(UUIDS, before)"
+    ),
+    "a new topic is added at the end": Mutant(
+        "assignors.draft", "self._topics.compute_if_absent(topic)", "self._topics.put(topic)"
+    ),
+    "a set is copied once only": Mutant("assignors.draft", "_MAY_BE_A_TREE = 9", "_MAY_BE_A_TREE = 10**9"),
+    "an empty topic stays": Mutant(
+        "assignors.draft", "        if not held:\n            self.remove_topic(topic)\n", ""
+    ),
+    "a set is as large as any table": Mutant("assignors.mixed", "roomy(for_each)", "16"),
+    "readers for each partition are rounded down": Mutant(
+        "assignors.mixed",
+        "-(-len(self.owners[topic]) // len(self.readers[topic]))",
+        "len(self.owners[topic]) // len(self.readers[topic])",
+    ),
+    "topics are not in order of need": Mutant(
+        "assignors.mixed", "-(len(self.owners[topic]) / readers), readers,", "0.0, readers,"
+    ),
+    "topics with many readers come first": Mutant(
+        "assignors.mixed", "/ readers), readers, uuid_order", "/ readers), -readers, uuid_order"
+    ),
+    "topics are in order of unsigned ids": Mutant("assignors.tables", 'struct.Struct(">qq")', 'struct.Struct(">QQ")'),
+    "one round is enough": Mutant("assignors.mixed", "_ROUNDS = 16", "_ROUNDS = 1"),
+    "the first partition is moved": Mutant("assignors.mixed", "has[giver].pop()", "has[giver].pop(0)"),
+    "nobody balances": Mutant("assignors.mixed", "    yield from builder.balance()\n", ""),
+    "a difference of two is balanced": Mutant(
+        "assignors.balancer", "return self.high - self.low <= 1", "return self.high - self.low <= 2"
+    ),
+    "the last of the least loaded takes first": Mutant(
+        "assignors.balancer", "(loads[member], member)", "(loads[member], -member)"
+    ),
+    "takers are never joined": Mutant(
+        "assignors.balancer",
+        "                self._taking_end += 1\n",
+        "                self._taking_end = self._taking_end or 1\n                break\n",
+    ),
+    "givers take no turns": Mutant(
+        "assignors.balancer", "self._next_giver = self._giving_end - 1", "self._next_giver = self._giving_start"
+    ),
+    "who has nothing to give is swapped with the first": Mutant(
+        "assignors.balancer", "self._giving_end - 1\n        at", "self._giving_start\n        at"
+    ),
+    "the range of givers is not found again": Mutant(
+        "assignors.balancer", "self.high = loads[members[self._giving_start - 1]]", "self.high -= 1"
+    ),
+    "hashes are not spread": Mutant("assignors.tables", "(value ^ value >> 16)", "value"),
+    "tables grow late": Mutant("assignors.tables", "self._full = size * 2 * 3 // 4", "self._full = size * 2"),
+    "computeIfAbsent grows as put does": Mutant(
+        "assignors.tables",
+        "        self._count += 1\n\n    def remove",
+        "        self._count += 1\n        if self._count > self._full:\n            self._grow()\n\n    def remove",
+    ),
+    "computeIfAbsent adds at the end": Mutant("assignors.tables", "bucket.insert(0, key)", "bucket.append(key)"),
+    "computeIfAbsent tolerates one more": Mutant(
+        "assignors.tables", "if len(bucket) >= _LONGEST_CHAIN:", "if len(bucket) > _LONGEST_CHAIN:"
+    ),
+    "put tolerates one less": Mutant(
+        "assignors.tables", "if len(bucket) > _LONGEST_CHAIN:", "if len(bucket) >= _LONGEST_CHAIN:"
+    ),
+    "small tables have trees, too": Mutant(
+        "assignors.tables", "_SMALLEST_TABLE_WITH_TREES = 64", "_SMALLEST_TABLE_WITH_TREES = 16"
+    ),
+    "trees stay trees when they are split": Mutant("assignors.tables", "_SHORTEST_TREE = 7", "_SHORTEST_TREE = 2"),
+    "few keys are in no trees": Mutant(
+        "assignors.tables", "        if any(map(eq, buckets, buckets[_LONGEST_CHAIN:])):\n", "        if False:\n"
+    ),
+    "few keys do not let a table grow": Mutant(
+        "assignors.tables", "before, size = size, grown(size, number)", "before = size"
+    ),
+    "a root stays where it is": Mutant(
+        "assignors.trees", "if root is not None and root is not self._first:", "if False:"
+    ),
+    "a new key comes last": Mutant(
+        "assignors.trees",
+        "self._link(node, self._attach(node))",
+        "self._attach(node)\n        self._link(node, self._nodes[[*self][-1]])",
+    ),
+    "trees are never too small": Mutant(
+        "assignors.trees", "small = left is None or right is None or left.children[LEFT] is None", "small = False"
+    ),
+    "red siblings do not matter": Mutant("assignors.trees", "if sibling.red:", "if False:"),
+    "hashes are compared without their sign": Mutant("assignors.trees", " ^ 0x80000000", ""),
+    "keys of one hash have no order": Mutant(
+        "assignors.trees", "(signed, self._order(key))", "(signed, len(self._nodes))"
+    ),
+    "a slot begins with its first key": Mutant("assignors.tables", "list(keys)[::-1]", "list(keys)"),
+    "timeline tables grow late": Mutant("assignors.tables", "if (keys + 1) * 0.75 > table", "if keys * 0.75 > table"),
+    "names are a table of the usual size": Mutant(
+        "assignors.tables",
+        "collected(STRINGS, names, max(roomy(len(names)), SMALLEST_TABLE))",
+        "collected(STRINGS, names)",
+    ),
+    "of two sets as large the first comes first": Mutant(
+        "assignors.tables", "if len(names) > len(matched)", "if len(names) >= len(matched)"
+    ),
+    # Expressions
+    "a star may be repeated": Mutant("syntax", "if repeated:", "if False:"),
+    "nothing may be repeated": Mutant("syntax", "if not self.can_repeat:", "if False:"),
+    "an alternative may begin with a star": Mutant(
+        "syntax", "            self.at += 1\n            self.can_repeat = False\n", "            self.at += 1\n"
+    ),
+    "a brace is no repetition": Mutant("syntax", "self.can_repeat = self.repeated = True", "self.can_repeat = True"),
+    "large counts are taken": Mutant("syntax", "_LARGEST_COUNT = 1_000", "_LARGEST_COUNT = 10_000"),
+    "counts may fall": Mutant("syntax", "int(least) > int(most)", "False"),
+    "needless zeros are taken": Mutant("syntax", 'and (text == "0" or text[0] != "0")', ""),
+    "groups may stay open": Mutant("syntax", "        if self.depth:\n", "        if False:\n"),
+    "groups may end before they begin": Mutant("syntax", "            if not self.depth:\n", "            if False:\n"),
+    "names may be repeated": Mutant("syntax", "if name in self.names:", "if False:"),
+    "any name is taken": Mutant("syntax", "or not _NAME.issuperset(name)", ""),
+    "any flag is taken": Mutant("syntax", "if first in _FLAGS:", 'if first not in "-:)":'),
+    "flags may be taken back twice": Mutant("syntax", 'first == "-" and not negative', 'first == "-"'),
+    "no flag may be taken back": Mutant("syntax", "(seen or not negative)", "True"),
+    "an empty quotation can be repeated": Mutant("syntax", "self.can_repeat or bool(literal)", "True"),
+    "escapes are read as they stand": Mutant("syntax", '        self._write(begin, f"\\\\x{{{rune:x}}}")\n', ""),
+    "groups can be referred to": Mutant("syntax", "kind in _OCTAL and self._peek() in _OCTAL", "kind in _OCTAL"),
+    "octal numbers have two digits": Mutant("syntax", "for _ in range(2):", "for _ in range(1):"),
+    "runes have no end": Mutant("syntax", "_LAST_RUNE = 0x10FFFF", "_LAST_RUNE = 0xFFFFFF"),
+    "new scripts are taken": Mutant("syntax", "end < 0 or name not in _UNICODE_CLASSES", "end < 0"),
+    "an unknown script is named": Mutant("syntax", "if name == _UNKNOWN:", "if False:"),
+    "a bracket at first ends the class": Mutant(
+        "syntax", "        first = True\n        while", "        first = False\n        while"
+    ),
+    "any POSIX class is taken": Mutant("syntax", "not in _POSIX_CLASSES:", "in ():"),
+    "ranges may fall": Mutant("syntax", "if self._class_rune() < low:", "if self._class_rune() < 0:"),
+    "a class needs no end": Mutant(
+        "syntax", "            raise PatternSyntaxError(NO_BRACKET)", "            self.at -= 1"
+    ),
+    "part of a name is enough": Mutant("expressions", "compiled.fullmatch", "compiled.search"),
+    # The hash of topics
+    "an id is read from behind": Mutant("metadata_hash", "topic_id[7::-1]", "topic_id[:8]"),
+    "the halves of an id change places": Mutant("metadata_hash", "topic_id[:7:-1]", "topic_id[8:]"),
+    "no magic byte": Mutant("metadata_hash", "bytearray(_MAGIC)", "bytearray()"),
+    "strings have no length": Mutant("metadata_hash", "    data += _INT.pack(len(units) // 2)\n", ""),
+    "strings are as long as their bytes": Mutant("metadata_hash", "len(units) // 2", "len(units)"),
+    "racks have no length": Mutant(
+        "metadata_hash", "            data += _INT.pack(len(string_order(rack)) // 2)\n", ""
+    ),
+    "racks are as long as their characters": Mutant("metadata_hash", "len(string_order(rack)) // 2", "len(rack)"),
+    "racks have no order": Mutant("metadata_hash", "sorted(each, key=string_order)", "each"),
+    "racks are in order of code points": Mutant("metadata_hash", "sorted(each, key=string_order)", "sorted(each)"),
+    "racks are a set": Mutant("metadata_hash", "sorted(each, key=string_order)", "sorted(set(each), key=string_order)"),
+    "partitions have no number": Mutant("metadata_hash", "        data += _INT.pack(partition)\n", ""),
+    "topics have no order": Mutant("metadata_hash", "sorted(topic_hashes, key=string_order)", "topic_hashes"),
+    "a hash is not signed": Mutant("metadata_hash", "if value >> 63", "if False"),
+}
+
+
+def mutated(mutant: Mutant) -> str:
+    """A module's source with the mistake."""
+    source = (SOURCES / f"{mutant.module.replace('.', '/')}.py").read_text()
+    assert source.count(mutant.source) == 1, mutant
+    return source.replace(mutant.source, mutant.instead)
+
+
+class _Finder(MetaPathFinder, Loader):
+    """Finds one module with its mistake."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        self.name = f"{package.__name__}.{mutant.module}"
+        self.source = mutated(mutant)
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self) if fullname == self.name else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(compile(self.source, self.name, "exec"), module.__dict__)
+
+
+@contextmanager
+def reloaded(mutant: Mutant | None, cases: str) -> Iterator[ModuleType]:
+    """A module of cases over modules with the mistake; everybody else keeps those without it."""
+    before = {name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith(RELOADED)}
+    finders = [] if mutant is None else [_Finder(mutant)]
+    sys.meta_path[:0] = finders
+    try:
+        yield importlib.import_module(cases)
+    finally:
+        del sys.meta_path[: len(finders)]
+        for name in [name for name in sys.modules if name.startswith(RELOADED)]:
+            del sys.modules[name]
+        sys.modules.update(before)
+        for name, module in before.items():
+            parent, _, child = name.rpartition(".")
+            setattr(sys.modules[parent], child, module)
+
+
+def noticed(mutant: Mutant | None, kind: str = "") -> bool:
+    """Do Kafka's recorded answers tell it from the modules as they are? One that fails is noticed."""
+    with reloaded(mutant, CASES[kind or (mutant.module.partition(".")[0] if mutant else "")]) as cases:
+        try:
+            return any(cases.ours(asked) != answered for asked, answered in cases.recorded())
+        except Exception:
+            return True

@@ -1,0 +1,73 @@
+"""Groups as their coordinators describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from coordinatord.monitoring.admin.groups import CLASSIC, Group, Member, describe, who
+from kafka_wire.api import consumer_group_describe as consumer_groups
+from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from kafka_wire.api.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from kafka_wire.errors import ErrorCode
+
+
+class Converting:
+    """A cluster whose group becomes one of the consumer protocol when it has been asked about once."""
+
+    def __init__(self, *, is_there: bool) -> None:
+        self.asked: list[type[Any]] = []
+        self.is_there = is_there
+
+    def by_coordinator(self, groups: Iterable[str]) -> dict[int, list[str]]:
+        return {0: list(groups)}
+
+    def serves(self, _request: type[Any]) -> bool:
+        return True
+
+    def ask(self, request: Any, _node_id: int) -> Any:
+        self.asked.append(type(request))
+        if isinstance(request, DescribeGroupsRequest):
+            return DescribeGroupsResponse(groups=[DescribedGroup(0, group_id="g", group_state="Dead")])
+        error = ErrorCode.NONE if self.is_there and len(self.asked) > 1 else ErrorCode.GROUP_ID_NOT_FOUND
+        described = consumer_groups.DescribedGroup(error, group_id="g", group_state="Stable")
+        return ConsumerGroupDescribeResponse(groups=[described])
+
+
+def described(cluster: Converting) -> SimpleNamespace:
+    it: Any = cluster
+    return SimpleNamespace(groups=describe(it, ["g"]), asked=cluster.asked)
+
+
+def test_a_group_that_is_upgraded_between_two_questions_is_there() -> None:
+    found = described(Converting(is_there=True))
+    assert found.groups["g"].state == "Stable"
+    assert found.asked == [ConsumerGroupDescribeRequest, DescribeGroupsRequest, ConsumerGroupDescribeRequest]
+
+
+def test_one_that_is_not_there_is_left_out() -> None:
+    assert described(Converting(is_there=False)).groups == {}
+
+
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [
+        (0, ""),
+        (1, "c0 on h"),
+        (5, "c0 on h, c1 on h, c2 on h, c3 on h, c4 on h"),
+        (6, "c0 on h, c1 on h, c2 on h, c3 on h, c4 on h and 1 more"),
+        (7, "c0 on h, c1 on h, c2 on h, c3 on h, c4 on h and 2 more"),
+    ],
+)
+def test_members_beyond_the_fifth_are_counted(count: int, told: str) -> None:
+    group = Group("g", CLASSIC, "Stable", "range", 0, "consumer")
+    group.members.extend(Member(f"m{number}", None, f"c{number}", "/h", {}, []) for number in range(count))
+    assert who(group) == told
+
+
+def test_the_partitions_of_a_member_are_counted() -> None:
+    assert Member("m", None, "c", "/h", {"orders": [0, 1, 4], "payments": [0]}, []).count == 4
+    assert Member("m", None, "c", "/h", {}, []).count == 0

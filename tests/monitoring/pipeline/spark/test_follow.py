@@ -1,0 +1,224 @@
+"""`pipeline run --follow` as a user starts it: killed, started again, stopped. Records and events are there once."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from coordinatord.monitoring.analysis.changes import Thresholds
+from coordinatord.monitoring.pipeline.run import follow as follow_module
+from coordinatord.monitoring.pipeline.run.events import read_events
+from coordinatord.monitoring.pipeline.run.follow import Follower
+from coordinatord.monitoring.pipeline.run.ingest import IS_SLOW, Job, keep
+from coordinatord.monitoring.pipeline.run.update import read_table, run
+from coordinatord.monitoring.pipeline.source.frames import Source
+from tests.monitoring.offsets_log.source.test_end_offsets import write as write_topic
+from tests.monitoring.pipeline.spark.test_run import ROOT, Log
+
+WAIT_S = 500
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def until(condition: Callable[[], object], follower: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert follower.poll() is None, follower.communicate()
+        assert time.monotonic() < deadline, "it does not come"
+        time.sleep(0.05)
+
+
+def follow(data: Path, out: Path) -> subprocess.Popen[str]:
+    command = [
+        sys.executable, "-m", "coordinatord", "pipeline", "run", "--source", str(data), "--out", str(out), "--follow",
+        "--interval", "0.2", "--stuck-after", "2", "--table", "lag",
+    ]  # fmt: skip
+    return subprocess.Popen(
+        command, cwd=ROOT, start_new_session=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def changes(out: Path) -> list[tuple[str, str, str]]:
+    return [(row["group_id"], row["kind"], row["change"]) for row in read_events(out)]
+
+
+@pytest.mark.timeout(1200)  # half a minute, and a busy machine makes ten times that of it
+def test_a_follower_that_is_killed_and_one_that_is_stopped(spark: Any, tmp_path: Path) -> None:
+    data, out = tmp_path / "data", tmp_path / "out"
+    log = Log(data / "__consumer_offsets-0")
+
+    def grow(count: int) -> None:
+        """Topic t has so many records now."""
+        write_topic(data / "t-0", 0, [(0, count, now_ms())], [(now_ms(), count - 1)])
+
+    grow(100)
+    # Group well reads a topic that does not grow: a batch that sees new records before the commit that follows them
+    # would say, after two seconds, that it is stuck.
+    write_topic(data / "u-0", 0, [(0, 100, now_ms())], [(now_ms(), 99)])
+    log.members("stuck", now_ms(), "t")
+    log.commit("stuck", 50, now_ms())
+    log.commit("well", 100, now_ms(), topic="u")
+    first = follow(data, out)
+    try:
+        until(lambda: list((out / "looks").glob("[0-9]*.parquet")), first)
+        grow(200)
+        log.commit("well", 100, now_ms(), topic="u")
+        until(lambda: changes(out), first)
+        time.sleep(random.Random(now_ms()).random())
+    finally:
+        os.killpg(first.pid, signal.SIGKILL)  # its JVM is of its session
+        first.communicate()
+    assert changes(out) == [("stuck", "stuck", "began")]
+
+    log.commit("stuck", 200, now_ms())
+    second = follow(data, out)
+    try:
+        until(lambda: len(changes(out)) > 1, second)
+        second.terminate()
+        told, said = second.communicate(timeout=WAIT_S)
+    except BaseException:
+        os.killpg(second.pid, signal.SIGKILL)
+        raise
+    assert second.returncode == 0, (told, said)
+    assert "stuck recovered: stuck t-0: after " in told
+    assert "stopped: " in told
+    assert "the next start resumes here" in told
+    ours = re.compile(r"  .* …|following, .*|stopping .*|.{19}  (batch \d+: .* s|Spark has ended .*)")
+    assert [line for line in said.splitlines() if not ours.fullmatch(line)] == [], "Spark's lines are in OUT/spark.log"
+    assert "WARN" in (out / "spark.log").read_text()
+    assert changes(out) == [("stuck", "stuck", "began"), ("stuck", "stuck", "recovered")]
+
+    # A run without --follow takes over; each record was read once by one of the three.
+    log.commit("well", 100, now_ms(), topic="u")
+    summary = run(spark, Job(Source(str(data)), out, str(data), tables=("lag",)), now_ms=now_ms())
+    assert summary.new == {"offset_commits": 1}
+    facts = spark.read.parquet(str(out / "facts" / "offset_commits"))
+    seen = Counter(row["log_offset"] for row in facts.select("log_offset").collect())
+    assert seen == dict.fromkeys((1, 2, 3, 4, 5), 1)
+    lag = {row["group_id"]: row["lag"] for row in read_table(spark, out, "lag").collect()}
+    assert lag == {"stuck": 0, "well": 0}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("times", [2, 3])
+def test_a_query_goes_on_after_spark_has_ended_it(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """One that is ended always ends the follower."""
+    data, out = tmp_path / "data", tmp_path / "out"
+    log = Log(data / "__consumer_offsets-0")
+    write_topic(data / "t-0", 0, [(0, 100, now_ms())], [(now_ms(), 99)])
+    log.commit("group", 50, now_ms())
+    slow = [f"{IS_SLOW}."] * times
+
+    def kept(rows: Any, batch: int, where: Path) -> dict[str, int]:
+        if slow:
+            raise RuntimeError(slow.pop())
+        follower.stop.set()
+        return keep(rows, batch, where)
+
+    monkeypatch.setattr(follow_module, "keep", kept)
+    monkeypatch.setattr(follow_module, "PAUSES_S", [0, 0])
+    said: list[str] = []
+    job = Job(Source(str(data)), out, str(data), tables=("lag",))
+    follower = Follower(spark, job, 200, Thresholds(), say=said.append, say_event=lambda _row: None)
+    again = [f"Spark has ended a query, which goes on where it was (RuntimeError: {IS_SLOW}.)"] * 2
+    if times > 2:
+        with pytest.raises(StreamingQueryException, match=IS_SLOW):
+            follower.run()
+        assert said == again
+        return
+    done = follower.run()
+    assert (done.batches, done.records) == (1, 1)
+    assert said[:-1] == again
+    assert said[-1].startswith("batch 0: 1 records")
+
+
+@pytest.mark.timeout(600)
+def test_an_end_after_work_is_not_one_in_a_row(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, out = tmp_path / "data", tmp_path / "out"
+    log = Log(data / "__consumer_offsets-0")
+    write_topic(data / "t-0", 0, [(0, 100, now_ms())], [(now_ms(), 99)])
+    log.commit("group", 50, now_ms())
+    batches: list[int] = []
+
+    def kept(rows: Any, batch: int, where: Path) -> dict[str, int]:
+        batches.append(batch)
+        if len(batches) == 6:
+            follower.stop.set()
+        elif len(batches) % 2 == 0:
+            raise RuntimeError("not now")
+        return keep(rows, batch, where)
+
+    monkeypatch.setattr(follow_module, "keep", kept)
+    monkeypatch.setattr(follow_module, "PAUSES_S", [0])
+    job = Job(Source(str(data)), out, str(data), tables=("lag",))
+    follower = Follower(spark, job, 200, Thresholds(), say=lambda _text: None, say_event=lambda _row: None)
+    assert follower.run().records == 1
+    assert batches == [0, 1, 1, 2, 2, 3]
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("options", [[], ["--follow"]], ids=["run", "follow"])
+def test_spark_that_fails_is_told_in_a_sentence(tmp_path: Path, options: list[str]) -> None:
+    """No worker of Spark starts, since its Python is a program that only fails."""
+    data, out = tmp_path / "data", tmp_path / "out"
+    Log(data / "__consumer_offsets-0").commit("group", 50, now_ms())
+    command = [sys.executable, "-m", "coordinatord", "pipeline", "run", "--source", str(data), "--out", str(out)]
+    environment = os.environ | {"PYSPARK_PYTHON": "/bin/false"}
+    done = subprocess.run(
+        [*command, *options], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=WAIT_S
+    )
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert re.fullmatch(rf"coordinatord: Spark failed: \S+Exception: .*\. {out}/spark.log says more\.", last), done
+    assert "Traceback" not in done.stderr
+    assert "Traceback" in (out / "spark.log").read_text()
+
+
+def java_of(follower: subprocess.Popen[str]) -> int:
+    """The process of Java that a follower has started."""
+    children = Path(f"/proc/{follower.pid}/task/{follower.pid}/children").read_text().split()
+    (java,) = (int(pid) for pid in children if Path(f"/proc/{pid}/comm").read_text() == "java\n")
+    return java
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("whom", ["all", "java"])
+def test_a_stop_that_all_processes_are_told_and_a_java_that_dies(tmp_path: Path, whom: str) -> None:
+    """systemd sends SIGTERM to all processes of a service: Java's must live on. Without it, there is a sentence."""
+    data, out = tmp_path / "data", tmp_path / "out"
+    Log(data / "__consumer_offsets-0").commit("group", 50, now_ms())
+    follower = follow(data, out)
+    try:
+        until((out / "checkpoint" / "offsets").exists, follower)
+        if whom == "all":
+            os.killpg(follower.pid, signal.SIGTERM)
+        else:
+            os.kill(java_of(follower), signal.SIGKILL)
+        told, said = follower.communicate(timeout=WAIT_S)
+    except BaseException:
+        os.killpg(follower.pid, signal.SIGKILL)
+        raise
+    assert "Traceback" not in said
+    if whom == "all":
+        assert follower.returncode == 0, said
+        assert told.startswith("stopped: ")
+    else:
+        assert follower.returncode == 1
+        why = "its Java process has ended. Had it memory enough?"
+        assert said.splitlines()[-1] == f"coordinatord: Spark failed: {why} {out}/spark.log says more."
