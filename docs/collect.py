@@ -1,7 +1,7 @@
 """Collect the pages of the site in build/pages: those of docs/, and those of other folders that mkdocs.yml names.
 
-A page keeps its path in the repository, without `docs/`; README.md is the first page. A link to a file that is no page of
-the site, such as a source, becomes its path as text. Exits with 1 if a link leads nowhere.
+A page keeps its path in the repository, without `docs/`; README.md is the first page. A link to a file that is no page
+of the site, such as a source, becomes its path as text. Exits with 1 if a link leads nowhere.
 """
 
 from __future__ import annotations

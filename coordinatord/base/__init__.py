@@ -1,4 +1,4 @@
-"""What every process needs before it opens a connection: time, settings, log lines and metrics, limits.
+"""The basis of every process: time, settings, log lines and metrics, limits.
 
 clocks/         the clock, the timing wheel, timers on the event loop
 config/         settings under Kafka's names: `load` reads them, `Settings` has the values
@@ -8,6 +8,6 @@ bounds/         tables with a limit in bytes
 threads.py      functions on another thread
 topic_names.py  valid names of topics
 
-Promises: `Clock.now_ms` never goes back; a setting has been checked before it is read. Imports nothing of Kafka's
-protocol but error codes and record types, and no module of another wing.
+Promises: `Clock.now_ms` never goes back; a setting has been checked before it is read. Of Kafka's protocol, this wing
+imports only error codes and record types, and it imports no module of another wing.
 """

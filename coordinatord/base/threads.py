@@ -1,4 +1,4 @@
-"""Where the log's work is done: the event loop, and threads beside it."""
+"""Execution of the log's work: the event loop, and other threads."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from queue import SimpleQueue
 from typing import Final, Protocol
 
 SWITCH_INTERVAL_S: Final = 0.0003
-"""How long the event loop waits for Python's interpreter lock while another thread computes. Python's own 5 ms would be
-added to each of the loop's callbacks."""
+"""Longest time in seconds that the event loop waits for Python's interpreter lock while another thread computes.
+Python's default of 5 ms would be added to each of the loop's callbacks.
+"""
 
 
 class _Computing:
-    """How many threads compute, and the interval as it was before the first of them began."""
+    """The number of computing threads, and the switch interval as it was before the first of them began."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -39,7 +40,7 @@ class _Computing:
 
 
 computing = _Computing().now
-"""A block of Python code that takes long on a thread beside the event loop's: `with computing(): …`."""
+"""A context manager for Python code that takes long on a thread other than the event loop's: `with computing(): …`."""
 
 
 class EventLoop(Protocol):

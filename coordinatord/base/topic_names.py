@@ -11,7 +11,7 @@ _topic = re.compile(rf"[a-zA-Z0-9._-]{{1,{MAX_TOPIC_CHARACTERS}}}\Z").match
 
 
 def is_topic_name(name: str) -> bool:
-    """Whether a topic can have this name (Topic.isValid). Requests with other names get an error response, and the
-    names are not stored.
+    """Return whether a topic can have this name (Topic.isValid). Requests with other names get an error response, and
+    the names are not stored.
     """
     return _topic(name) is not None and name not in (".", "..")

@@ -4,6 +4,7 @@ log/       segments in Kafka's format, group commit, recovery, cleaning, repair:
 topics/    metadata, Produce, Fetch, ListOffsets, topic settings: `Topics`
 metadata/  SCRAM credentials, quotas and ACLs as records, as Kafka's controllers keep them
 
-Promises: what a callback reports as durable survives a power failure; after the first failed write nothing more becomes
-durable (fail-stop). Knows no group and no transaction, except through the interfaces in `topics/participation.py`.
+Guarantees: data that a callback reports as durable survives a power failure; after the first failed write nothing more
+becomes durable (fail-stop). Does not depend on groups and transactions, except through the interfaces in
+`topics/participation.py`.
 """

@@ -1,5 +1,5 @@
-"""The options of commands that ask a cluster: where it is and how to get in; and the way to it, with sentences for what
-goes wrong.
+"""Options of commands that send requests to a cluster: its address and the client's configuration; and the connection,
+with sentences for errors.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 NEEDS = "This needs kafka-python and rich"
 COMPLETION_S = 2.0
-"""A shell's completion waits no longer for a cluster."""
+"""Maximum time in seconds that a shell's completion waits for a cluster."""
 
 PLAIN = "@%+=:,./-_"
-"""Signs that are nothing special to a shell (shlex.quote leaves them as they are), beside letters and digits."""
+"""Characters besides letters and digits that have no special meaning for a shell (shlex.quote does not quote them)."""
 
 COMMAND_CONFIG = click.option(
     "--command-config",
@@ -43,7 +43,7 @@ EXECUTE = click.option("--execute", is_flag=True, help="Do it. Without this, onl
 
 
 def of_a_cluster(command: Command) -> Command:
-    """Give a command --bootstrap and --command-config, and a sentence for packages that are not installed."""
+    """Give a command --bootstrap and --command-config, and an error message for packages that are not installed."""
 
     @wraps(command)
     def guarded(*arguments: Any, **given: Any) -> Any:
@@ -56,7 +56,9 @@ def of_a_cluster(command: Command) -> Command:
 
 
 def client_settings(file: Path | None) -> dict[str, str]:
-    """kafka-python's settings in a file of Kafka's properties, as text. Tells what of it means nothing here."""
+    """Return kafka-python's settings for a file of Kafka's properties, as text. Prints the properties that are
+    ignored.
+    """
     if file is None:
         return {}
     from coordinatord.monitoring.admin.client_config import ClientConfigError, read_client_config
@@ -72,7 +74,7 @@ def client_settings(file: Path | None) -> dict[str, str]:
 
 @contextmanager
 def reached(bootstrap: str, command_config: Path | None, patience_s: float | None = None) -> Iterator[Cluster]:
-    """The cluster; whatever goes wrong there ends the command with a sentence."""
+    """Connect to the cluster. An error of the connection ends the command with a sentence."""
     from coordinatord.monitoring.admin.connection import CONNECT_S, AdminError, Unreachable, cluster
     from coordinatord.monitoring.admin.reset import ResetError
     from coordinatord.monitoring.offsets_log.source.options import broker_settings, check_address
@@ -90,23 +92,25 @@ def reached(bootstrap: str, command_config: Path | None, patience_s: float | Non
 
 
 KAFKAS_TOOLS = {"share": "kafka-share-groups.sh", "streams": "kafka-streams-groups.sh"}
-"""Of Kafka: what shows and changes the groups of a type that these commands do not support."""
+"""Kafka's tools for types of groups that these commands do not support."""
 
 
 def elsewhere(group: str, kind: str) -> str:
-    """The sentence for a group of a type that these commands do not support."""
+    """Return the sentence for a group of a type that these commands do not support."""
     tool = KAFKAS_TOOLS.get(kind)
     then = f": Kafka's {tool} shows it (--describe --group)" if tool else ""
     return f"group {group} is a {kind} group, which is not supported here{then}."
 
 
 def is_pattern(name: str) -> bool:
-    """Whether a name of groups or topics is a pattern: only * and ? are special."""
+    """Return whether a name of groups or topics is a pattern: only * and ? are special."""
     return "*" in name or "?" in name
 
 
 def chosen(names: Sequence[str], known: Callable[[], list[str]], what: str) -> list[str]:
-    """Names, and those that their patterns (* and ?) match; all if none is given. `what` names the kind of thing."""
+    """Return the names, and the known names that match their patterns (* and ?); all known names if none is given.
+    `what` is the kind of object, for messages.
+    """
     if names and not any(map(is_pattern, names)):
         return list(dict.fromkeys(names))
     there = known()
@@ -124,8 +128,8 @@ def chosen(names: Sequence[str], known: Callable[[], list[str]], what: str) -> l
 
 
 def completing(kind: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """A shell's completion of names of groups or topics, from the cluster that the line names. Names of which a shell
-    or a terminal would obey a part are not offered: shells put them into the line unquoted.
+    """Return a shell's completion of names of groups or topics, from the cluster that the command line names. Names
+    with characters that a shell or a terminal would interpret are left out: shells insert names unquoted.
     """
 
     def complete(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:

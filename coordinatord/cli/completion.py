@@ -1,4 +1,4 @@
-"""`coordinatord completion`: what makes a shell complete commands, options, and names of groups and topics."""
+"""`coordinatord completion`: shell completion of commands, options, and names of groups and topics."""
 
 from __future__ import annotations
 

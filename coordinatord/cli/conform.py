@@ -1,4 +1,4 @@
-"""`coordinatord conform`: does this broker answer as Apache Kafka does?"""
+"""`coordinatord conform`: comparison of a broker's responses with those of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -120,8 +120,8 @@ def conform(
 
 @contextmanager
 def _sigterm_as_ctrl_c() -> Iterator[None]:
-    """SIGTERM ends the broker that was started, or deletes what is on another one, as Ctrl-C does: also where a shell
-    ignores SIGINT, for what runs in the background.
+    """Treat SIGTERM as Ctrl-C: both stop a broker that this command started, or delete everything that it created on
+    another broker. This also covers background jobs, for which a shell ignores SIGINT.
     """
     interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)
     terminate = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
@@ -141,7 +141,7 @@ def _exit(outcomes: Sequence[Outcome]) -> NoReturn:
 
 @dataclass
 class _Suite:
-    """The stories to play, and how. `left`: what could not be deleted from the broker."""
+    """The stories to play, and their options. `left`: resources that could not be deleted from the broker."""
 
     stories: Sequence[Story]
     assumed: Mapping[str, str]
@@ -151,7 +151,7 @@ class _Suite:
     left: list[str] = field(default_factory=list)
 
     def on_target(self, bootstrap: str) -> list[Outcome]:
-        """Play them on a broker that runs."""
+        """Play the stories on a running broker."""
         try:
             listener = parse_listener(bootstrap)
         except Unacceptable as error:
@@ -175,8 +175,8 @@ class _Suite:
         return [found[story.name] for story in self.stories]
 
     def _on_own(self, command: str, settings: Mapping[str, str], stories: Sequence[Story]) -> list[Outcome]:
-        """The outcomes on a broker with these settings. If a story ends the broker, those that it cut short are played
-        on further brokers, one by one until the story is found, so that each has an outcome of its own.
+        """Return the outcomes on a broker with these settings. If a story ends the broker, the interrupted stories are
+        played on further brokers, one by one until the story is found, so that each story has an outcome of its own.
         """
         done: list[Outcome] = []
         at_once = self.parallel
@@ -187,7 +187,7 @@ class _Suite:
             done += [outcome for outcome in outcomes if outcome not in cut]
             if at_once == 1 and len(cut) == len(stories):
                 return done + cut
-            # One of those that had begun has ended the broker: they come first, one by one.
+            # One of the interrupted stories has ended the broker: these stories come first, one by one.
             stories = [each.story for each in sorted(cut, key=lambda each: not each.is_played)]
             at_once = self.parallel if at_once == 1 else 1
         return done

@@ -1,6 +1,8 @@
-"""What `coordinatord groups why` says of a group of the consumer protocol (KIP-848): where it is, and its epochs.
+"""Output of `coordinatord groups why` about a group of the consumer protocol (KIP-848): its state, and its group
+epochs.
 
-The verdict comes first: how long it took, why, and who was waited for. Then who had to give up and got what.
+The summary comes first: duration, cause, and the members that held up the group epoch. Then follow the members that had
+to revoke or receive partitions.
 """
 
 from __future__ import annotations
@@ -16,14 +18,16 @@ from kafka_wire.records.rebalance_ledger import Outcome
 SHOWN_MEMBERS = 5
 SHOWN_RANGES = 6
 AWAY = -2
-"""The epoch of a static member that has left for now."""
+"""Member epoch of a static member that has left temporarily."""
 
 Partitions = Mapping[str, list[int]]
-"""By topic."""
+"""Partition indexes by topic."""
 
 
 def state_lines(state: DescribedGroup) -> Iterator[str]:
-    """The group now; of one that is on its way to an epoch, who is not there yet and what is missing."""
+    """Describe the present state of the group; if it is on its way to a group epoch, also the members that have not
+    reached it and what they lack.
+    """
     group, members = state.group_id, state.members
     if not members:
         yield f"Group {group} is {state.group_state}: no members (consumer protocol, epoch {state.group_epoch})."
@@ -44,7 +48,7 @@ def state_lines(state: DescribedGroup) -> Iterator[str]:
 
 
 def _missing(member: Member, epoch: int) -> str:
-    """What keeps a member from the epoch; empty if nothing does."""
+    """Return the reason why a member has not reached the group epoch; empty if it has."""
     if member.member_epoch == AWAY:
         return "it is a static member that has left for now, and keeps its partitions until its session ends"
     owned, target = _by_topic(member.assignment), _by_topic(member.target_assignment)
@@ -58,7 +62,7 @@ def _missing(member: Member, epoch: int) -> str:
 
 
 def epoch_story(record: Mapping[str, Any]) -> Iterator[str]:
-    """One epoch, in a few lines."""
+    """Describe one group epoch, in a few lines."""
     before, after = record["generation_before"], record["generation_after"]
     epoch = f"epoch {before} → {after}" if before != after else f"epoch {after}"
     yield f"{utc(record['began_ms'])}  {epoch}, {_ending(record)}"
@@ -120,7 +124,7 @@ def _shares(record: Mapping[str, Any]) -> Iterator[str]:
     for what, words in _WORDS.items():
         who = [each for each in (*record["dropped"], *record["members"]) if each.get(what)]
         for each in who[:SHOWN_MEMBERS]:
-            # A member that was dropped has given up everything.
+            # A dropped member has given up all its partitions.
             after_ms = 0 if "cause" in each else each.get(words.time)
             verb = words.unfinished if after_ms is None else words.finished
             late = f", after {seconds(after_ms)}" if after_ms else ""
@@ -143,7 +147,7 @@ _WORDS = {
 
 
 def ranges(partitions: Partitions) -> str:
-    """`orders 0-3, 7; payments 1`; of many, how many more there are."""
+    """Return partitions as `orders 0-3, 7; payments 1`; of a long list, the rest as a count."""
     found: list[tuple[str, str, int]] = []
     for topic in sorted(partitions):
         numbers = sorted(partitions[topic])
@@ -160,7 +164,7 @@ def ranges(partitions: Partitions) -> str:
 
 
 def seconds(milliseconds: int) -> str:
-    """A duration."""
+    """Return a duration as text."""
     return f"{milliseconds} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
 
 
@@ -169,13 +173,13 @@ def _name_of(member: Mapping[str, Any]) -> str:
 
 
 def _name(member_id: str, instance_id: str | None, client_id: str) -> str:
-    """Members' ids are random: people know the instance, or the client."""
+    """Return a readable name of a member: member ids are random, users know the instance id or the client id."""
     known = instance_id or client_id
     return f"{known} ({member_id})" if known and not member_id.startswith(f"{known}-") else member_id
 
 
 def _text(record: Mapping[str, Any], trigger: Mapping[str, Any]) -> str:
-    """A trigger's text with the name of its member's client."""
+    """Return a trigger's text with the name of its member's client."""
     text, member_id = str(trigger["text"]), trigger.get("member_id", "")
     return text.replace(f"member {member_id}", f"member {_named(record, member_id)}", 1) if member_id else text
 

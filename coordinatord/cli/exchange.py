@@ -96,7 +96,7 @@ def export(
 
 
 def _show(work: Callable[[], Report]) -> None:
-    """Do it and print the table, or say why not."""
+    """Run the job and print its table, or the reason of its failure."""
     from coordinatord.broker.log.errors import LogError
     from coordinatord.server.exchange.files import ExchangeError
 

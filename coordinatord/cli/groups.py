@@ -1,4 +1,4 @@
-"""`coordinatord groups`, and of its commands `why`, which asks a running coordinator."""
+"""`coordinatord groups`, and its command `why`, which sends requests to a running coordinator."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EARLIEST = -2
 LATEST = -1
 FETCH_BYTES = 8 << 20
 SHOWN_MEMBERS = 5
-"""Members that a line names; of more it says how many there are."""
+"""Maximum number of members that a line names; of others it gives the count."""
 
 NO_LEDGER = (
     f"The cluster has no topic {LEDGER_TOPIC}. A plain Kafka records no causes of rebalances: `coordinatord exporter` "
@@ -110,8 +110,8 @@ def why(group: str, bootstrap: str, last: int, as_json: bool) -> None:
 
 
 def look_up(bootstrap: str, group: str, last: int) -> tuple[Any, list[dict[str, Any]] | None]:
-    """The group as ConsumerGroupDescribe has it, or DescribeGroups if it is a classic one, and the records of its last
-    rebalances, oldest first; None if the cluster has no such topic. WireError.
+    """Return the group as in ConsumerGroupDescribe, or as in DescribeGroups if it is a classic group, and the records
+    of its last rebalances, oldest first; None instead of records if the cluster has no such topic. Raises WireError.
     """
     with Wire(bootstrap, CLIENT_ID) as wire:
         metadata = wire.ask(MetadataRequest([MetadataRequestTopic(name=LEDGER_TOPIC)], False))
@@ -147,7 +147,7 @@ def _address(host: str, port: int) -> str:
 
 
 def _records(wire: Wire, partition: int, group: str) -> Iterator[dict[str, Any]]:
-    """The records of one group in a partition of the ledger, up to where it ends now."""
+    """Return the records of one group in a partition of the ledger, up to the partition's present end."""
     offset, end = (_offset(wire, partition, at) for at in (EARLIEST, LATEST))
     wanted = group.encode("utf-8", "replace")
     while offset < end:
@@ -185,7 +185,9 @@ def _check(wire: Wire, error_code: int) -> None:
 
 
 def told(group: str, state: Any, records: list[dict[str, Any]] | None) -> Iterator[str]:
-    """The story of a group in plain words, the newest rebalance first. `records` is None if there is no ledger."""
+    """Describe the history of a group in plain words, the newest rebalance first. `records` is None if there is no
+    ledger.
+    """
     if isinstance(state, DescribedGroup):
         yield from state_lines(state)
     elif state.error_code == ErrorCode.GROUP_ID_NOT_FOUND or state.group_state == "Dead":
@@ -207,7 +209,9 @@ def told(group: str, state: Any, records: list[dict[str, Any]] | None) -> Iterat
 
 
 def story(record: dict[str, Any]) -> Iterator[str]:
-    """One rebalance, in a few lines; of another version of the record, why it is not shown."""
+    """Describe one rebalance, in a few lines; for an unknown version of the record, give the reason why it is not
+    shown.
+    """
     reason = unreadable(record)
     if reason is not None:
         yield f"One rebalance is not shown: its record {reason}."
@@ -230,7 +234,7 @@ def story(record: dict[str, Any]) -> Iterator[str]:
     yield f"  members: {record['members_before']} before, {record['members_after']} after" + _changes(record)
     for cause, who in _by_cause(record["dropped"]).items():
         if who == [trigger.get("member_id")] and cause == trigger["kind"].removeprefix("member "):
-            continue  # it has just been said
+            continue  # the line before names it
         yield f"  {_names(who)} {CAUSES.get(cause, cause)}"
     joined_ms = record["joined_ms"]
     if joined_ms is not None:
@@ -254,7 +258,7 @@ def _changes(record: dict[str, Any]) -> str:
 def _by_cause(dropped: list[dict[str, Any]]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for each in dropped:
-        if each["cause"] in CAUSES:  # ids that were handed out and not used were no members
+        if each["cause"] in CAUSES:  # ids that were assigned but never used were not members
             found.setdefault(each["cause"], []).append(each["member_id"])
     return found
 

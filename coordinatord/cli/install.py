@@ -1,4 +1,6 @@
-"""How this very coordinatord gets one of its extras: it comes from an index, a wheel, or a clone of the repository."""
+"""The command that installs extras of this coordinatord, whether it comes from an index, a wheel, or a clone of the
+repository.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,12 @@ NAME = "coordinatord"
 
 
 def how_to_install(*extras: str) -> str:
-    """The command that adds extras to the Python that runs this."""
+    """Return the command that adds extras to the running Python."""
     return f"{_pip()} install {_what(','.join(extras))}"
 
 
 def _pip() -> str:
-    """`pip` where that is this Python's, as in an active virtual environment."""
+    """Return `pip` if it belongs to this Python, as in an active virtual environment, else the longer command."""
     found = shutil.which("pip")
     if found is not None and os.path.dirname(found) == os.path.dirname(sys.executable):
         return "pip"
@@ -28,12 +30,12 @@ def _pip() -> str:
 
 def _what(extras: str) -> str:
     try:
-        # PEP 610: pip writes down what did not come from an index.
+        # PEP 610: pip records the origin of packages that do not come from an index.
         origin = json.loads(distribution(NAME).read_text("direct_url.json") or "{}")
     except (PackageNotFoundError, ValueError):
         origin = {}
     clone = Path(__file__).parents[2]
-    if (clone / "pyproject.toml").is_file():  # not so in site-packages
+    if (clone / "pyproject.toml").is_file():  # false in site-packages
         return "--editable " + shlex.quote(f"{clone}[{extras}]")
     if isinstance(origin.get("url"), str):
         return shlex.quote(f"{NAME}[{extras}] @ {origin['url']}")

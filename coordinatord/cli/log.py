@@ -1,4 +1,4 @@
-"""`coordinatord log`: look into a log's files, check them, and give up what is damaged, without a daemon."""
+"""`coordinatord log`: show a log's files, check them, and remove damaged parts, without a daemon."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def verify(path: Path) -> None:
                 if line.startswith("damaged at byte"):
                     damaged += 1
                     echo(f"{segment} is {line}")
-        # One that nobody has written to has none yet.
+        # A partition without writes has no segments yet.
         if not segments and not (path / META_PROPERTIES).exists():
             fail(f"{path} has no segments: name a data directory, a partition's, or a segment.")
     echo(f"{segments} segments, {total_bytes} bytes, {damaged} damaged")
@@ -114,7 +114,7 @@ def repair(segment: Path, position: int, yes: bool) -> None:
 
 
 class Witness:
-    """Hears of each record that goes: which keys they are, and whose."""
+    """A callback for each record that a repair removes: collects the keys and the groups that they belong to."""
 
     def __init__(self, *, decode: bool) -> None:
         self._decode = decode
@@ -133,7 +133,7 @@ class Witness:
 
 
 def _told(made: Plan, witness: Witness) -> Iterator[str]:
-    """What a repair would keep and remove."""
+    """Return lines about the records that a repair would keep and remove."""
     kept_bytes = sum(share.end - share.begin for share in made.kept)
     removed_bytes = sum(share.end - share.begin for share in made.removed)
     readable = sum(share.record_count for share in made.removed)
@@ -159,7 +159,7 @@ def _asked() -> bool:
 
 
 def _segments(path: Path) -> Iterator[Path]:
-    """Of a data directory, a partition's, or the one that is named."""
+    """Return the segments of a data directory or of a partition's directory, or the one segment that is named."""
     if path.is_dir():
         yield from sorted(path.glob(f"*{LOG_SUFFIX}"))
         for directory in sorted(entry.path for entry in os.scandir(path) if entry.is_dir()):
@@ -170,7 +170,7 @@ def _segments(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _told_as_sentence() -> Iterator[None]:
-    """What the system refuses, without a traceback."""
+    """Turn errors of the operating system into a sentence without a traceback."""
     try:
         yield
     except BrokenPipeError:
@@ -180,7 +180,7 @@ def _told_as_sentence() -> Iterator[None]:
 
 
 def decoder_for(path: Path) -> Decoder:
-    """How to show the records of a file or partition directory, by the topic in its name."""
+    """Return the decoder for the records of a file or partition directory, by the topic in its name."""
     from kafka_wire.records import keys, transactions
 
     partition = path.name if path.is_dir() else path.absolute().parent.name
@@ -193,7 +193,7 @@ def decoder_for(path: Path) -> Decoder:
 
 
 def _typed(decode_key: Callable[[bytes], object], decode_value: Callable[[Any, bytes], object]) -> Decoder:
-    """Records as messages, or as bytes where they cannot be read."""
+    """Return a decoder that shows records as messages, or as bytes where they cannot be decoded."""
 
     def show(key: bytes | None, value: bytes | None) -> str:
         try:

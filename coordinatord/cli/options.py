@@ -1,4 +1,4 @@
-"""Options by which commands take settings: a file, short names for the common ones, and --set for all."""
+"""Options for settings: a file, short names for the common settings, and --set for all settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from coordinatord.base.config.load import SHORTHANDS, assignment
 from coordinatord.cli.terminal import echo
 
 BAD_SETTINGS = 2
-"""Exit status where what was asked for cannot be done as it was said; as click's own."""
+"""Exit status for invalid options or settings, the same as click's."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -33,7 +33,9 @@ HELP = {
 
 
 def settings_options(command: Command) -> Command:
-    """--config, --listen … and --set; the command gets them as `config`, `short` values by name, and `assignments`."""
+    """Give a command --config, --listen … and --set; it receives them as `config`, `short` values by name, and
+    `assignments`.
+    """
     options = [
         click.option(
             "-c",
@@ -62,7 +64,7 @@ def settings_options(command: Command) -> Command:
 
 
 def load_or_exit(config: Path | None, assignments: tuple[str, ...], short: dict[str, str | None]) -> Loaded:
-    """Settings from all sources; a sentence for each thing that is wrong with them, and exit status 2."""
+    """Return settings from all sources. Prints a sentence for each error in them, and exits with status 2."""
     try:
         flags = [
             Entry(SHORTHANDS[name.replace("_", "-")], value, f"--{name.replace('_', '-')}")
@@ -76,7 +78,7 @@ def load_or_exit(config: Path | None, assignments: tuple[str, ...], short: dict[
 
 
 def utf8(_context: click.Context, _parameter: click.Parameter, value: Any) -> Any:
-    """For names: Kafka's are UTF-8, and what a shell hands over need not be."""
+    """Reject names that are not UTF-8: Kafka's names are UTF-8, and a shell may pass any bytes."""
     for text in (value,) if isinstance(value, str) else value or ():
         try:
             text.encode()
@@ -86,13 +88,13 @@ def utf8(_context: click.Context, _parameter: click.Parameter, value: Any) -> An
 
 
 def sentence(error: object) -> str:
-    """An error's text with one mark at its end: a question keeps its own."""
+    """Return an error's text with one punctuation mark at its end: a question keeps its own."""
     text = str(error).rstrip(".")
     return text if text.endswith("?") else f"{text}."
 
 
 def fail(*sentences: str, status: int = 1) -> NoReturn:
-    """Say why on standard error, and exit."""
+    """Print the sentences on standard error, and exit."""
     for sentence in sentences:
         echo(f"coordinatord: {sentence}", err=True)
     raise SystemExit(status)

@@ -1,4 +1,4 @@
-"""The options of `coordinatord pipeline run`, and the Job that they ask for."""
+"""The options of `coordinatord pipeline run`, and the Job that they describe."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from coordinatord.monitoring.analysis.load import LOAD_RATE
 STEP_BYTES = 256 << 20
 STEP_RECORDS = 2_000_000
 MOST = 2**31 - 1
-"""Kafka's own settings of this sort are of 32 bits."""
+"""Maximum of integers: Kafka's settings of this kind have 32 bits."""
 
 
 def undecoded(count: int) -> str:
-    """What is said of damage in the log, which stops no read."""
+    """Return the message about damage in the log, which does not stop reading."""
     return f"{count:,} piece{'' if count == 1 else 's'} of the log could not be decoded"
 
 
 class OutDirectory(click.Path):
-    """A directory for tables. A URL of another file system is refused: it would become a directory with that name."""
+    """A directory for tables. The URL of another file system is rejected: it would become a directory with that
+    name.
+    """
 
     def __init__(self) -> None:
         super().__init__(path_type=Path, file_okay=False)
@@ -45,7 +47,7 @@ class OutDirectory(click.Path):
 
 
 class OutPlace(OutDirectory):
-    """Of `run`: a URL is another file system's, as text."""
+    """The output of `run`: a URL is accepted as text, for another file system."""
 
     def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> Any:
         scheme = re.match(r"([a-zA-Z][a-zA-Z0-9+.-]*)://[^/]", str(value))
@@ -81,7 +83,7 @@ SOURCE_OPTIONS = (
     ),
     COMMAND_CONFIG,
 )
-"""Where the log is, and the ends of partitions."""
+"""Options for the location of the log and of the ends of partitions."""
 
 JOB_OPTIONS = (
     *SOURCE_OPTIONS,
@@ -99,7 +101,7 @@ JOB_OPTIONS = (
     click.option("--table", "tables", multiple=True, help="Only this table. Can be repeated."),
     click.option("--format", "form", type=click.Choice(["parquet", "delta"]), default="parquet"),
 )
-"""Where the log is, what of it is read, and where the tables go."""
+"""Options for the location of the log, the part of it to read, and the location of the tables."""
 
 STATUS_OPTIONS = (
     click.option(
@@ -117,7 +119,7 @@ STATUS_OPTIONS = (
         help="Ignore lag below this many records.",
     ),
 )
-"""What a status goes by."""
+"""Options for the rules of a group's status."""
 
 TABLE_OPTIONS = (
     *STATUS_OPTIONS,
@@ -157,7 +159,7 @@ TABLE_OPTIONS = (
         help="Records a second that the cluster's coordinators load when they start.",
     ),
 )
-"""What the tables go by."""
+"""Options for the content of the tables."""
 
 FOLLOW_OPTIONS = (
     click.option("--follow", is_flag=True, help="Repeat until Ctrl-C, and print what changes."),
@@ -192,7 +194,7 @@ FOLLOW_OPTIONS = (
     ),
 )
 OF_FOLLOWERS = ("interval", "stuck_after", "storm", "expiring_within")
-"""Those of FOLLOW_OPTIONS that say nothing without --follow."""
+"""Names of FOLLOW_OPTIONS that have no effect without --follow."""
 
 
 SPARK_OPTIONS = (
@@ -201,24 +203,24 @@ SPARK_OPTIONS = (
         "--conf", "confs", multiple=True, metavar="NAME=VALUE", help="A property of Spark's. Can be repeated."
     ),
 )
-"""Where Spark runs."""
+"""Options for the location of Spark."""
 
 
 def run_options(command: Any) -> Any:
-    """Give a command all of them, in this order."""
+    """Give a command all of these options, in this order."""
     for option in reversed((*JOB_OPTIONS, *TABLE_OPTIONS, *FOLLOW_OPTIONS, *SPARK_OPTIONS)):
         command = option(command)
     return command
 
 
 def spark_settings(given: dict[str, Any]) -> dict[str, str]:
-    """Spark's properties that --master and --conf ask for. SourceError."""
+    """Return Spark's properties from --master and --conf. Raises SourceError."""
     found = dict(_assignment(text, "--conf") for text in given["confs"])
     return found | ({"spark.master": given["master"]} if given["master"] else {})
 
 
 def check_followers(given: dict[str, Any]) -> None:
-    """What nobody would heed is refused. SourceError."""
+    """Reject options without effect. Raises SourceError."""
     from coordinatord.monitoring.offsets_log.source.segments import SourceError
 
     context = click.get_current_context()
@@ -228,7 +230,7 @@ def check_followers(given: dict[str, Any]) -> None:
 
 
 def job_of(given: dict[str, Any]) -> Any:
-    """The Job that the options ask for. SourceError."""
+    """Return the Job that the options describe. Raises SourceError."""
     from coordinatord.monitoring.analysis.status import Rules
     from coordinatord.monitoring.offsets_log.source.end_offsets import is_place
     from coordinatord.monitoring.offsets_log.source.options import broker_settings, check_address
@@ -247,7 +249,7 @@ def job_of(given: dict[str, Any]) -> Any:
         if name not in TABLES:
             raise SourceError(f"there is no table {name}; the tables are {', '.join(TABLES)}")
     broker = broker_of(given)
-    # In steps: each is held in memory or on Spark's disk, and afterwards one can say how far it is.
+    # In steps: each step is held in memory or on Spark's disk, and progress is known after each of them.
     steps = {"maxRecordsPerTrigger": STEP_RECORDS} if bootstrap else {"maxBytesPerTrigger": STEP_BYTES}
     source = Source(
         *sources,
@@ -275,7 +277,7 @@ def job_of(given: dict[str, Any]) -> Any:
 
 
 def _work(given: dict[str, Any]) -> Path:
-    """The directory that the run works in. SourceError."""
+    """Return the working directory of the run. Raises SourceError."""
     from coordinatord.monitoring.offsets_log.source.segments import SourceError
 
     out, work = given["out"], given["work"]
@@ -293,7 +295,7 @@ def _work(given: dict[str, Any]) -> Path:
 
 
 def broker_of(given: dict[str, Any]) -> dict[str, str]:
-    """The settings for the broker, as text. SourceError."""
+    """Return the settings for the broker, as text. Raises SourceError."""
     file = given["broker_config"]
     broker = client_settings(given["command_config"]) | (_properties(file) if file is not None else {})
     return broker | dict(_assignment(text, f"--broker-option {text}") for text in given["broker_options"])
@@ -309,7 +311,9 @@ def _assignment(text: str, where: str) -> tuple[str, str]:
 
 
 def _properties(file: Path) -> dict[str, str]:
-    """Lines of NAME=VALUE; those that begin with # say nothing. A wrong one is not shown: it may be a password."""
+    """Return the properties in lines of NAME=VALUE; lines that begin with # are comments. An error message does not
+    quote the line, which may have a password.
+    """
     from coordinatord.monitoring.offsets_log.source.segments import SourceError
 
     try:

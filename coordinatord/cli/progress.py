@@ -16,7 +16,7 @@ REDRAW_S = 0.1
 
 
 class Shown(Progress):
-    """Within `with`: on a terminal a bar per stage, which goes to its end when the next one begins."""
+    """A context manager: on a terminal, each stage has a bar, which is completed when the next stage begins."""
 
     def __init__(self) -> None:
         self.is_terminal = sys.stderr.isatty()
@@ -36,7 +36,7 @@ class Shown(Progress):
             of = f" ({done + 1} of {total})" if total else ""
             echo(f"  {text}{of} …", err=True)
         elif total and self._bar is not None and self._bar.length == total and done:
-            self._bar.label = f"{text:<34}"  # one bar for all things alike
+            self._bar.label = f"{text:<34}"  # one bar for all stages with the same text
             self._move(done)
         else:
             self._close(is_done=True)

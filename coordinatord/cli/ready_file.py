@@ -1,11 +1,12 @@
-"""`serve --ready-file PATH`: a file that exists while clients can connect. Scripts that start the daemon wait for it.
+"""`serve --ready-file PATH`: a file that exists while clients can connect. Scripts that start the daemon wait for the
+file.
 
 Its one line is a JSON object:
 
     {"listeners": ["127.0.0.1:40123"], "advertised": ["127.0.0.1:40123"], "admin": ["http://127.0.0.1:1/"], "pid": 7}
 
 Lists have one entry for each listener of each worker, in the order of the workers; `admin` is empty without an admin
-port. With `test.users` there is `clients`, too: the paths of `ca` and of each secured listener's client.properties.
+port. With `test.users` there is also `clients`: the paths of `ca` and of each secured listener's client.properties.
 `pid` is the process to send SIGTERM to; with several workers it is the supervisor. The file is written under another
 name and renamed when the daemon listens, so a reader never sees a part of it. A stop removes the file.
 """
@@ -21,7 +22,7 @@ from typing import Any
 
 
 class CannotTell(Exception):
-    """The file cannot be written. The message says why, in a sentence."""
+    """Raised if the file cannot be written. The message gives the reason, in a sentence."""
 
 
 class ReadyFile:
@@ -32,7 +33,7 @@ class ReadyFile:
         self._is_written = False
 
     def __enter__(self) -> ReadyFile:
-        """Remove the file of a daemon that was killed: a reader would take it for this daemon's. Raises CannotTell."""
+        """Remove the file of a killed daemon: readers would mistake it for this daemon's. Raises CannotTell."""
         path = self._path
         if path is None:
             return self
@@ -78,7 +79,9 @@ class ReadyFile:
 
 
 def _is_another(pid: Any) -> bool:
-    """Whether `pid` is a running process other than this one. In a container each daemon in turn is process 1."""
+    """Return whether `pid` is a running process other than this one. In a container each daemon in turn is
+    process 1.
+    """
     if not isinstance(pid, int) or pid <= 0 or pid == os.getpid():
         return False
     try:

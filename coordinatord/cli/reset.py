@@ -1,4 +1,4 @@
-"""`coordinatord groups reset-offsets`, `export` and `import`: committed offsets moved, written down, and put back."""
+"""`coordinatord groups reset-offsets`, `export` and `import`: committed offsets are moved, exported, and restored."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def reset_offsets(groups: tuple[str, ...], bootstrap: str, command_config: Path 
 
 
 def _check(groups: Sequence[str], given: Mapping[str, Any]) -> None:
-    """What contradicts itself, before anybody is asked."""
+    """Check the options for contradictions, before sending any request."""
     forms = [name for name in NAMES if given[name] is not None and given[name] is not False]
     options = ["--" + name.replace("_", "-") for name in NAMES]
     problem = ""
@@ -116,7 +116,7 @@ Plans = dict[str, "dict[tuple[str, int], Move]"]
 def _plans(
     cluster: Cluster, names: Sequence[str], given: Mapping[str, Any], *, is_only_group: bool
 ) -> tuple[Plans, list[str]]:
-    """What is to be done by group, and why nothing is with the others."""
+    """Return the plan of each group, and for each other group the reason why it has none."""
     from coordinatord.monitoring.admin.groups import describe
 
     found = describe(cluster, names)
@@ -134,7 +134,7 @@ def _plans(
 
 
 def busy(group: Group) -> str:
-    """Why a group's offsets are left alone."""
+    """Return the reason why a group's offsets are not changed."""
     from coordinatord.monitoring.admin.groups import who
 
     has = f"it has {who(group)}" if group.members else "members are about to join it"
@@ -171,7 +171,9 @@ def _plan(cluster: Cluster, group: str, given: Mapping[str, Any], *, is_only_gro
 
 
 def _moment(given: Mapping[str, Any], now_ms: int) -> int | None:
-    """The moment that a form names, in epoch milliseconds; None for the others. ResetError, SourceError."""
+    """Return the time that a form names, in epoch milliseconds; None for the other forms. Raises ResetError,
+    SourceError.
+    """
     from coordinatord.monitoring.admin import reset
     from coordinatord.monitoring.offsets_log.source.moments import parse_time
 

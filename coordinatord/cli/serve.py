@@ -1,4 +1,4 @@
-"""`coordinatord serve`: settings, logging, then the daemon until it is told to stop."""
+"""`coordinatord serve`: settings, logging, then the daemon until it is stopped."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from coordinatord.server.daemon.daemon import Daemon
 
 _early: list[int] = []
-"""The stop signal that has come before the daemon minds its signals."""
+"""The stop signal, if one arrived before the daemon installed its signal handlers."""
 
 
 class StoppedEarly(BaseException):
-    """It has come: while the daemon starts, or waits for the lease of another node."""
+    """Raised by a stop signal while the daemon starts, or waits for the lease of another node."""
 
 
 @click.command(
@@ -62,10 +62,11 @@ def serve(config: Path | None, assignments: tuple[str, ...], ready_file: Path | 
 
 
 def run(settings: Settings, ready: ReadyFile) -> int:
-    """The daemon's exit status. What keeps it from starting is told in a sentence."""
-    gc.disable()  # nearly all that imports make stays; on again once the groups are loaded, or workers supervised
+    """Run the daemon and return its exit status. An error that prevents the start is printed as a sentence."""
+    gc.disable()  # nearly all objects of imports live on; enabled again once groups are loaded, or workers supervised
     try:
-        # The first process of a container has no default action for SIGTERM: it would have to be killed.
+        # The first process of a container has no default action for SIGTERM: without a handler it would have to be
+        # killed.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _stop_early)
         sys.unraisablehook = _unraisable
@@ -85,19 +86,21 @@ def run(settings: Settings, ready: ReadyFile) -> int:
 
 def _stop_early(number: int, _frame: Any) -> None:
     for each in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(each, signal.SIG_IGN)  # one is enough
+        signal.signal(each, signal.SIG_IGN)  # one signal is enough
     _early.append(number)
     raise StoppedEarly
 
 
 def _unraisable(lost: Any) -> None:
-    """Python drops what is raised in a callback of weakref, of which each import has one: see `_tell`."""
+    """Ignore a StoppedEarly that Python drops in a weakref callback, of which each import has one: `_tell` sends the
+    signal again. Report other dropped exceptions as usual.
+    """
     if lost.exc_type is not StoppedEarly:
         sys.__unraisablehook__(lost)
 
 
 def guarded(settings: Settings, serve: Callable[[], int]) -> int:
-    """Serve; what can be said in a sentence is, and ends in SystemExit."""
+    """Serve. Errors with a sentence for the operator are printed as such, and end in SystemExit."""
     from coordinatord.base.observe.admin import AdminError
     from coordinatord.broker.log.errors import LogError
     from coordinatord.transport.security import SecurityError
@@ -105,7 +108,7 @@ def guarded(settings: Settings, serve: Callable[[], int]) -> int:
     try:
         return serve()
     except KeyboardInterrupt:
-        # Before the daemon minds its signals.
+        # Before the daemon installs its signal handlers.
         return 130
     except (LogError, AdminError, CannotTell, SecurityError) as error:
         fail(str(error))
@@ -138,7 +141,7 @@ def _supervise(settings: Settings, ready: ReadyFile) -> int:
     if any(protocol != "PLAINTEXT" for protocol in settings.protocols.values()):
         from coordinatord.transport.security.material import made_for
 
-        made_for(settings)  # once, before the workers ask for it at the same time
+        made_for(settings)  # once, before the workers would do so concurrently
     try:
         supervisor = Supervisor(settings, serve_worker, announce_all)
     except CannotBind as failed:
@@ -150,7 +153,7 @@ def _supervise(settings: Settings, ready: ReadyFile) -> int:
 
 
 def _announce(settings: Settings, daemon: Daemon, ready: ReadyFile) -> None:
-    """Say where clients can come in, now that ports of 0 are real ones."""
+    """Announce the addresses for clients; a port 0 of the settings is replaced by the bound port."""
     bound = []
     for endpoint, (_name, host, port) in zip(settings.endpoints, daemon.bound, strict=True):
         listening = Listener(endpoint.name, host, port)
@@ -167,12 +170,12 @@ def _tell(settings: Settings, bound: list[tuple[str, str]], admin_urls: list[str
         admin_url=" ".join(admin_urls) or None,
         people=announce.for_people(settings.logging_format),
     )
-    if _early:  # Python has dropped the exception: now there are handlers that mind the signal
+    if _early:  # Python has dropped the exception: the daemon's handlers are installed by now
         os.kill(os.getpid(), _early[0])
 
 
 def _for_clients(settings: Settings) -> dict[str, str]:
-    """What test.users has made."""
+    """Return the paths of the files that test.users has created."""
     if not settings.test_users:
         return {}
     from coordinatord.transport.security.material import told
@@ -181,7 +184,9 @@ def _for_clients(settings: Settings) -> dict[str, str]:
 
 
 def sentence(error: OSError, settings: Settings) -> str | None:
-    """What the operator can do about an error of the operating system; None where a person needs the traceback."""
+    """Return a sentence about what the operator can do about an error of the operating system; None if a traceback is
+    needed.
+    """
     where = ", ".join(listener.address for listener in settings.listeners)
     if isinstance(error, socket.gaierror):
         return (

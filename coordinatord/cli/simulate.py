@@ -1,4 +1,4 @@
-"""`coordinatord simulate`: what do these timeouts cost my deployment?"""
+"""`coordinatord simulate`: the cost of timeouts in a deployment."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PARTS = {
 
 
 class Command(click.Command):
-    """Its options by part, so that --help can be read."""
+    """A command whose --help groups the options."""
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         rest: list[tuple[str, str]] = []
@@ -55,7 +55,7 @@ class Command(click.Command):
 
 
 def scenario_options(command: Any) -> Any:
-    """One option for each row of OPTIONS."""
+    """Add one option for each row of OPTIONS."""
     for name, option in reversed(list(OPTIONS.items())):
         default = written(name, getattr(Scenario(), attribute(name)))
         text = f"{option.help} [{default}]" if default and name != "static" else option.help

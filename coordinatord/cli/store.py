@@ -95,7 +95,7 @@ def ddl() -> None:
 
 
 def _told(work: Callable[[], T]) -> T:
-    """What went wrong is a sentence."""
+    """Run `work`; an error becomes a sentence."""
     from coordinatord.broker.log.errors import LogError
 
     try:

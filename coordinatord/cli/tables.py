@@ -1,4 +1,4 @@
-"""Tables for a terminal, and for a pipe: the same lines, which only a terminal's width folds."""
+"""Tables for a terminal, and for a pipe: both get the same lines, which are folded only to a terminal's width."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from coordinatord.base.observe.printable import printable
 from coordinatord.cli.terminal import echo
 
 PIPE_WIDTH = 1_000
-"""Nothing is folded for grep and awk."""
+"""Width of output to a pipe: nothing is folded, for grep and awk."""
 NARROW = 40
 NARROWEST = 8
-"""Characters of a column of names that are not folded."""
+"""Minimum width of a column of names, in characters."""
 GAP = "  "
-"""Between two columns."""
+"""Text between two columns."""
 
 
 def show(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print `lines`."""
+    """Print a table: see `lines`."""
     for line in lines(heads, rows):
         echo(line)
 
 
 def lines(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """A table; nothing if it has no rows. No text of a cell is lost, however narrow the terminal is.
+    """Return the lines of a table; none if it has no rows. No text of a cell is lost, however narrow the terminal is.
 
     A head that begins with > is a column of numbers, which is never folded. A last head that begins with / is a column
-    of sentences: where the table is wider than the terminal, each sentence has lines of its own below its row. Where
-    not even folded columns fit, each cell has a line.
+    of sentences: if the table is wider than the terminal, each sentence has its own lines below its row. If even folded
+    columns do not fit, each cell has a line.
     """
     from rich.cells import cell_len
 
@@ -60,7 +60,9 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _fitting(heads: Sequence[str], titles: Sequence[int], widest: Sequence[int], width: int) -> list[int] | None:
-    """The columns' widths: the widest columns of names are folded as far as needed. None if they do not fit."""
+    """Return the widths of the columns: the widest columns of names are folded as far as needed. None if they do not
+    fit.
+    """
     widths = list(widest)
     while (excess := _total(widths) - width) > 0:
         names = [
@@ -76,7 +78,7 @@ def _fitting(heads: Sequence[str], titles: Sequence[int], widest: Sequence[int],
 
 
 def _folded(heads: Sequence[str], row: Sequence[str], sizes: Sequence[int], widths: Sequence[int]) -> Iterator[str]:
-    """The lines of a row: one, unless a cell is wider than its column."""
+    """Return the lines of a row: one line, unless a cell is wider than its column."""
     from rich.cells import cell_len, chop_cells
 
     if all(size <= width for size, width in zip(sizes, widths, strict=False)):
@@ -101,7 +103,7 @@ def number(value: int | None) -> str:
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """`0-3,7`."""
+    """Return numbers as ranges, such as `0-3,7`."""
     parts: list[list[int]] = []
     for each in sorted(numbers):
         if parts and parts[-1][-1] == each - 1:
@@ -112,5 +114,5 @@ def ranges(numbers: Sequence[int]) -> str:
 
 
 def assigned(partitions: dict[str, list[int]]) -> str:
-    """`orders:0-3 payments:0`; - for nothing."""
+    """Return an assignment as `orders:0-3 payments:0`; - for nothing."""
     return " ".join(f"{topic}:{ranges(numbers)}" for topic, numbers in sorted(partitions.items()) if numbers) or "-"

@@ -1,7 +1,7 @@
-"""What commands print. Nothing else in this package writes to a terminal (a test looks for that).
+"""Output of commands. No other module of this package writes to a terminal (a test checks this).
 
-Names, reasons and error messages come from peers: groups, clients, brokers. Whatever a terminal would obey is escaped
-here, on the way out, so that no command has to know where a text comes from.
+Names, reasons and error messages come from peers: groups, clients, brokers. Everything that a terminal would interpret
+is escaped here, on output, so that commands need not track the origin of a text.
 """
 
 from __future__ import annotations
@@ -33,15 +33,17 @@ def echo_text(text: str) -> None:
 
 
 def echo_data(text: str) -> None:
-    """Print what other programs read, such as CSV or a shell's script: unchanged, but for a terminal."""
+    """Print output for other programs, such as CSV or a shell script: unchanged, except if standard output is a
+    terminal.
+    """
     if sys.stdout.isatty():
         echo_text(text)
     else:
-        sys.stdout.write(text)  # click would take escape sequences out
+        sys.stdout.write(text)  # click would remove escape sequences
 
 
 def escape_errors() -> None:
-    """Escape what no command prints itself: exceptions that end the program, and warnings that libraries log."""
+    """Escape output that no command prints itself: exceptions that end the program, and warnings that libraries log."""
     sys.excepthook = _show_exception
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(_Escaped())
@@ -52,7 +54,7 @@ def _show_exception(_kind: type[BaseException], error: BaseException, _trace: Tr
 
 
 class _Escaped(logging.Formatter):
-    """The message alone, in one line, as `logging.lastResort` has it."""
+    """A formatter for the message alone, in one line, as `logging.lastResort` prints it."""
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record))

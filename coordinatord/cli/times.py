@@ -1,4 +1,4 @@
-"""Moments in what commands print: always with their date, always in UTC, and it says so."""
+"""Times in the output of commands: always with their date, always in UTC and marked as UTC."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import time
 
 
 def utc(at_ms: int) -> str:
-    """A moment in milliseconds since 1970 as `2026-11-28 13:52:00Z`."""
+    """Return a time in milliseconds since 1970 as `2026-11-28 13:52:00Z`."""
     return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(at_ms / 1000))
 
 
 def now_ms() -> int:
-    """The present moment in milliseconds since 1970."""
+    """Return the present time in milliseconds since 1970."""
     return int(time.time() * 1000)

@@ -33,7 +33,7 @@ def topics() -> None:
 
 
 def _described(cluster: Cluster, names: tuple[str, ...]) -> list[Topic]:
-    """With details; a topic that was named and is not there ends the command."""
+    """Return topics with details. If a named topic does not exist, the command ends with an error."""
     from coordinatord.monitoring.admin.topics import add_details, find
 
     wanted = chosen(names, lambda: [each.name for each in find(cluster, None)[0]], "topic")
@@ -45,7 +45,9 @@ def _described(cluster: Cluster, names: tuple[str, ...]) -> list[Topic]:
 
 
 def _records(topic: Topic) -> int | None:
-    """Offsets between the bounds: records at most, since compaction and transactions leave gaps."""
+    """Return the difference between end and start offsets: an upper bound of the number of records, since compaction
+    and transactions leave gaps.
+    """
     if any(each.start is None or each.end is None for each in topic.partitions):
         return None
     return sum((each.end or 0) - (each.start or 0) for each in topic.partitions)

@@ -1,7 +1,7 @@
 """A client for commands: one connection, one request at a time, and errors that are sentences.
 
-Commands ask a coordinator over Kafka's protocol, ours or a real cluster's, as any client does. The version of a request
-is the newest that both sides know.
+Commands send requests in Kafka's protocol, to coordinatord or to any Kafka cluster. The version of a request is the
+newest that both sides support.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ MAX_FRAME_BYTES = 128 << 20
 
 
 class WireError(Exception):
-    """No broker answers as it should; a sentence."""
+    """Raised if no broker responds as it should; the message is a sentence."""
 
 
 class Unreachable(WireError):
-    """Nothing listens at the address, or it is none."""
+    """Raised if nothing listens at the address, or the address is invalid."""
 
 
 class Wire:
-    """A connection to `host:port`. WireError when there is nobody."""
+    """A connection to `host:port`. Raises WireError if no broker responds."""
 
     def __init__(self, address: str, client_id: str) -> None:
         self.address = address
@@ -49,14 +49,14 @@ class Wire:
                 f"Nothing answers at {address}: {error.strerror or error}. Give the address with --bootstrap HOST:PORT."
             ) from None
         self._offered: dict[int, tuple[int, int]] = {}
-        # Every broker answers version 0, and in its form to a version that it does not know.
+        # Every broker serves version 0, and responds to an unknown version in the format of version 0.
         answer = self._exchange(ApiVersionsRequest(), 0)
         if answer.error_code:
             raise WireError(f"{address} does not say which requests it serves: {ErrorCode(answer.error_code).name}.")
         self._offered = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
 
     def ask(self, request: Any, newest: int = 32_767) -> Any:
-        """The answer to `request` in the newest version that both sides know, `newest` at most."""
+        """Send `request` in the newest version that both sides support, at most `newest`, and return the response."""
         api_key = schema_of(type(request)).api_key or 0
         known = versions_of(api_key)
         lowest, highest = self._offered.get(api_key, (0, -1))
@@ -66,7 +66,7 @@ class Wire:
         return self._exchange(request, version)
 
     def serves(self, request: type[Any]) -> bool:
-        """Whether the broker offers a version of this request that we know."""
+        """Return whether the broker advertises a version of this request that this client supports."""
         api_key = schema_of(request).api_key or 0
         known = versions_of(api_key)
         lowest, highest = self._offered.get(api_key, (0, -1))

@@ -1,4 +1,4 @@
-"""Kafka for tests: a coordinator in a thread, verbs and faults on it. docs/testing.md has recipes.
+"""Kafka for tests: a coordinator in a thread, with verbs and faults. docs/testing.md has recipes.
 
     from coordinatord.testing import Kafka
 
@@ -6,18 +6,19 @@
         kafka.put("orders", range(8))
         consumer = KafkaConsumer("orders", bootstrap_servers=kafka.bootstrap_servers, group_id="billing")
 
-Under pytest the fixture `kafka` is one for each test (plugin.py). The modules are imported when they are used: a run of
-pytest that does not use the fixtures pays nothing.
+Under pytest, the fixture `kafka` is a new `Kafka` for each test (plugin.py). The modules are imported on first use: a
+run of pytest that does not use the fixtures does not import them.
 
-    kafka.py      Kafka: the one object
-    groups.py     a group: what it looks like, verbs, waits
-    faults.py     faults as blocks
+    kafka.py      Kafka: the entry point, one object per test
+    groups.py     Group and Transaction: reads, verbs, waits
+    faults.py     Fault: a fault that is active during a block
     waits.py      waits and blocks, for tests and for coroutines
-    views.py      what reads return
-    servers.py    the thread, the process, the broker elsewhere
-    links.py      how commands get to the control of a server
+    views.py      results of reads: records, groups, members, rebalances
+    servers.py    the server: in a thread, in a process, or an external broker
+    links.py      transport of commands to the control of a server
+    elsewhere.py  the commands that work on an external broker
     wire.py       records and offsets, over Kafka's protocol
-    report.py     what a failed test tells
+    report.py     sections of the report about a failed test
     plugin.py     fixtures, marker and options of pytest
 """
 

@@ -1,7 +1,7 @@
-"""A broker that is not ours: what can be read of it and done to it over Kafka's protocol, and a reason for the rest.
+"""Commands on an external broker: those that Kafka's protocol allows; OnlyHere for the others.
 
-The generation of a classic group, which no API tells, is read from `__consumer_offsets`: a rebalance that has ended is
-logged there with its number.
+The generation of a classic group, which no API returns, is read from `__consumer_offsets`: the end of each rebalance is
+logged there with its generation.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from kafka_wire.records.keys import decode_key, decode_value
 from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue
 
 TRANSACTION_KEY = 1
-"""The key type of FindCoordinator for transactional ids."""
+"""Key type of FindCoordinator for transactional ids."""
 
 FENCING_TIMEOUT_MS = 60_000
-"""transaction.timeout.ms of whoever gets the id: nobody uses it."""
+"""Value of transaction.timeout.ms for the request that fences a producer; no transaction is begun with it."""
 
 LOOK_S = 0.05
-"""How often a wait looks: nobody wakes it."""
+"""Interval in seconds between two reads of a wait: an external broker does not notify waits."""
 
 
 class ElsewhereLink:
-    """A link (links.Link) that can read groups and wait."""
+    """Link (links.Link) to an external broker, which can read groups, remove members, end transactions, and wait."""
 
     def __init__(self, find: Callable[[], tuple[str, int]]) -> None:
         self._wire = Wire(find)
@@ -51,7 +51,9 @@ class ElsewhereLink:
         }
 
     def call(self, name: str, **arguments: Any) -> dict[str, Any]:
-        """See links.Link. Raises OnlyHere for what only coordinatord can do."""
+        """Run one command and return its result (see links.Link). Raises OnlyHere for a command that only coordinatord
+        has.
+        """
         if name == "changed":
             time.sleep(min(LOOK_S, arguments.get("timeout_ms", 0) / 1000))
             return {"version": 0}
@@ -62,7 +64,7 @@ class ElsewhereLink:
         raise OnlyHere(f"Only coordinatord can do this, and the broker is another one: {about[0].lower()}{about[1:]}.")
 
     async def call_later(self, name: str, **arguments: Any) -> dict[str, Any]:
-        """See links.Link."""
+        """Run one command from a coroutine, as `call` does."""
         return await asyncio.to_thread(self.call, name, **arguments)
 
     def _group(self, group: str) -> dict[str, Any]:
@@ -114,7 +116,7 @@ class ElsewhereLink:
         }
 
     def _described(self, group_id: str) -> tuple[Any, Any]:
-        """A group as a consumer group, or as a classic one."""
+        """Return (consumer group, None), or (None, classic group) if there is no such consumer group."""
         to, what = self._wire.coordinator(group_id), f"group {group_id}"
         (found,) = self._wire.ask(ConsumerGroupDescribeRequest([group_id]), 0, to).groups
         if found.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
@@ -125,7 +127,7 @@ class ElsewhereLink:
         return None, classic
 
     def _generation(self, group_id: str) -> int:
-        """Of a classic group, when its last rebalance ended; 0 if none has."""
+        """Return the generation of a classic group after its last completed rebalance; 0 if there was none."""
         partition = partition_for(group_id, len(self._wire.leaders(OFFSETS_TOPIC)))
         log = self._logs.setdefault(partition, _GroupLog())
         for each in self._wire.records_from(OFFSETS_TOPIC, partition, log.offset):
@@ -133,7 +135,7 @@ class ElsewhereLink:
         return log.generations.get(group_id, 0)
 
     def _kick(self, group: str, member: str) -> dict[str, Any]:
-        """removeMembersFromConsumerGroup."""
+        """Remove a member from its group (removeMembersFromConsumerGroup)."""
         known = self._group(group)["members"]
         found = [each for each in known if member in (each["member_id"], each["client_id"], each["instance_id"])]
         if len(found) != 1:
@@ -162,7 +164,7 @@ class ElsewhereLink:
         return found
 
     def _expire_transaction(self, transactional_id: str) -> dict[str, Any]:
-        """fenceProducers: it gives the id to somebody else, which aborts the open transaction."""
+        """Abort an open transaction (fenceProducers): InitProducerId for its transactional id fences the producer."""
         state = self._transaction(transactional_id)["state"]
         if state != "Ongoing":
             raise KafkaError(f"Transactional id {transactional_id} has no open transaction: its state is {state}.")
@@ -177,7 +179,7 @@ class ElsewhereLink:
 
 
 class _GroupLog:
-    """A partition of `__consumer_offsets`, as far as it has been read."""
+    """A partition of `__consumer_offsets`: the next offset to read, and the generations read so far."""
 
     def __init__(self) -> None:
         self.offset = 0

@@ -15,8 +15,11 @@ TIMEOUT_S = 30.0
 
 
 class Fault:
-    """A fault for as long as its block lasts. `hits`: how many requests it has hit. A block in which it has hit none
-    fails, unless it is `optional`.
+    """A fault that is active during its `with` (or `async with`) block. Created by the methods of `Kafka`.
+
+    Entering the block raises KafkaError for unknown names and for limits that match no request, OnlyHere for an
+    external broker. Leaving it raises NeverFired if the fault has hit no request, unless the fault is `optional` or the
+    block has raised an exception.
     """
 
     def __init__(self, link: Link, optional: bool, **arguments: Any) -> None:
@@ -38,14 +41,26 @@ class Fault:
 
     @property
     def hits(self) -> int:
-        """How many requests it has hit, during its block and after it."""
+        """Number of requests that the fault has hit, during its block and after it."""
         if self._number is not None:
             self._last = self._link.call("fault", fault=self._number)
         hits: int = self._last.get("hits", 0)
         return hits
 
     def arrived(self, count: int = 1, timeout: float = TIMEOUT_S) -> Waited[int]:
-        """Wait until it has hit so many requests. Raises NotInTime."""
+        """Wait until the fault has hit at least `count` requests. In a coroutine, await the result.
+
+        Args:
+            count: number of hits.
+            timeout: seconds.
+
+        Returns:
+            A wait whose result is the number of hits.
+
+        Raises:
+            NotInTime: with the requests that arrived instead.
+            KafkaError: outside of the fault's block.
+        """
         number = self._active()
 
         def look() -> tuple[int, int]:
@@ -60,7 +75,11 @@ class Fault:
         return f"{hits} hit{'s' if hits != 1 else ''}; in its block there came {self._came()}"
 
     def release(self, count: int | None = None) -> int:
-        """Let requests go on that it has stopped, the first ones first; without a number, all. Returns how many."""
+        """Let requests continue that a `hold` has stopped, the earliest first.
+
+        `count` is their number; None releases all. Returns the number of released requests. Raises KafkaError outside
+        of the fault's block.
+        """
         released: int = self._link.call("release", fault=self._active(), count=count)["released"]
         return released
 
@@ -81,7 +100,7 @@ class Fault:
     def __exit__(self, kind: type[BaseException] | None, _error: object, _trace: object) -> None:
         number, self._number = self._number, None
         if kind is not None:
-            with contextlib.suppress(KafkaError):  # the server may be what has failed
+            with contextlib.suppress(KafkaError):  # the server itself may have failed
                 self._last = self._link.call("remove_fault", fault=number)
             return
         self._last = self._link.call("remove_fault", fault=number)
@@ -95,7 +114,7 @@ class Fault:
         self.__exit__(kind, error, trace)
 
     def _came(self) -> str:
-        """What has come meanwhile."""
+        """Return the requests since the block was entered, as text."""
         came = []
         for client, counts in sorted(self._link.call("last_requests")["counts"].items()):
             if client == NO_FAULT_FOR:

@@ -1,4 +1,4 @@
-"""Kafka: the one object that a test has."""
+"""`Kafka`, the entry point for tests."""
 
 from __future__ import annotations
 
@@ -24,17 +24,24 @@ from kafka_wire.errors import ErrorCode
 T = TypeVar("T")
 
 DELETED_S = 5.0
-"""How long another broker may take to forget a topic that was deleted."""
+"""Time in seconds within which an external broker completes the deletion of a topic."""
 
 EMPTY_LOOKS = 3
-"""How often a group of another broker is emptied after a test, while its members are being closed."""
+"""Number of attempts to remove all members of a group on an external broker after a test, while their clients close."""
 
 _DELETED: set[tuple[tuple[str, int], str]] = set()
-"""Topics of other brokers that tests of this process have made and deleted: (address, name)."""
+"""Topics that tests of this process have created and deleted on external brokers: (address, name)."""
 
 
 class Kafka:
-    """A Kafka for a test: `with Kafka() as kafka:`, or `async with`. `kafka.bootstrap_servers` is what clients get."""
+    """A Kafka for one test: `with Kafka() as kafka:`, or `async with`. Clients use `kafka.bootstrap_servers`.
+
+    The methods from `fail` to `blackhole` return a fault, which is active in its own `with` block. Their arguments:
+    `api` is Kafka's name of an API ("OffsetCommit"); `client` (a client id) and `group` (a group id) restrict the
+    fault, None matches any. Of the matching requests, `nth` hits only the one with that number (from 1), `every` each
+    n-th one, `probability` (0 to 1) a random part, and `times` limits the number of hits; without them, all are hit.
+    `optional` allows a block without any hit.
+    """
 
     def __init__(
         self,
@@ -45,9 +52,14 @@ class Kafka:
         seed: int = 0,
         data_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        """`where`: thread, process, or HOST:PORT of a broker that runs. `topics`: partitions by name. `settings`: under
-        Kafka's names, on top of those of tests (settings.py). `seed` decides which requests faults with a probability
-        hit. `data_dir`: without it the data is gone with the server. Raises KafkaError for what cannot be used.
+        """Prepare a server, which `start` or a `with` block starts. Raises KafkaError if an argument is not valid.
+
+        Args:
+            where: "thread", "process", or "HOST:PORT" of a running broker.
+            topics: number of partitions by topic name.
+            settings: values by Kafka's names, in addition to the defaults for tests (settings.py).
+            seed: seed of the faults with a probability.
+            data_dir: directory for the data; None removes the data with the server.
         """
         if topics is not None and not isinstance(topics, Mapping):
             raise KafkaError(f"topics= says how many partitions each topic has, {{'orders': 4}}, not {topics!r}.")
@@ -67,8 +79,9 @@ class Kafka:
     # Start and stop
 
     def start(self) -> Self:
-        """Returns when clients can connect and the topics are there. What was stopped starts with what it had. Raises
-        OnlyHere if there are settings and the broker is another one: its own settings cannot be changed for a test.
+        """Start the server; returns once clients can connect and the topics exist. A stopped server in a thread starts
+        with its earlier data. Raises OnlyHere if there are settings and the broker is an external one, whose settings
+        cannot be changed for a test; KafkaError if the server does not start.
         """
         if self._settings:
             self._here(f"run with {', '.join(f'{name}={value}' for name, value in self._settings.items())}")
@@ -87,7 +100,7 @@ class Kafka:
         return self
 
     def stop(self) -> None:
-        """Stop the server. On a broker elsewhere, what the test has made is deleted."""
+        """Stop the server. On an external broker, delete the topics and groups of the test. Raises KafkaError."""
         try:
             if self.is_elsewhere:
                 self._clean_up()
@@ -99,8 +112,8 @@ class Kafka:
             self._server.stop()
 
     def _clean_up(self) -> None:
-        """Delete what the test has made. A topic that it has read and that was not there before was made by a client of
-        its own: brokers create topics on demand.
+        """Delete the topics and groups of the test. A topic that the test has read and that did not exist before was
+        created by one of its clients: brokers create topics on demand.
         """
         made = sorted({*self._made, *(self._used - self._before)})
         if made:
@@ -112,8 +125,9 @@ class Kafka:
 
     @staticmethod
     def _empty(group: Group) -> None:
-        """Static members do not leave when they are closed: the next test would wait for them. A few looks, since
-        members come and go while their clients are being closed; one that has left keeps no other.
+        """Remove all members of a group. Static members do not leave when their client closes, and the next test would
+        wait for them. Several attempts, since members change while clients close; an error for one member does not stop
+        the rest.
         """
         for _ in range(EMPTY_LOOKS):
             members = group.members
@@ -136,8 +150,10 @@ class Kafka:
         self.stop()
 
     def restart(self, *, crash: bool = False) -> None:
-        """Stop and start again, at the same address. A crash answers nobody, and what was only in memory is gone: of
-        groups that is what __consumer_offsets does not have.
+        """Stop the server and start it again at the same address. With `crash`, requests in flight get no response, and
+        state that was only in memory is lost: for groups, everything that is not in __consumer_offsets. Raises OnlyHere
+        for an external broker; KafkaError if the server does not start again, and for a process while faults are
+        active.
         """
         self._here("restart")
         self._wire.close()
@@ -145,7 +161,7 @@ class Kafka:
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT."""
+        """Address for clients, "HOST:PORT". Raises KafkaError while the server does not run."""
         host, port = self._address()
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -163,18 +179,22 @@ class Kafka:
 
     @property
     def security_dir(self) -> Path:
-        """The folder with what `test.users` has made: `ca.pem`, and for each listener `NAME/client.properties`."""
+        """Folder with the files for `test.users`: `ca.pem`, and `NAME/client.properties` for each listener. Raises
+        KafkaError without users, OnlyHere for an external broker.
+        """
         return self._server.security_dir
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether it is a broker that ran before the test, and may be Apache Kafka."""
+        """True for an external broker: one that ran before the test, and may be Apache Kafka."""
         return isinstance(self._server, Elsewhere)
 
     # Topics and records
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        """Make a topic."""
+        """Create a topic, with `partitions` partitions and the settings `configs`. Raises KafkaError if it exists
+        already, or if the broker rejects it.
+        """
         ends_s = time.monotonic() + (DELETED_S if self.is_elsewhere else 0.0)
         while self._wire.create_topic(name, partitions, dict(configs or {})) is not ErrorCode.NONE:
             if time.monotonic() > ends_s:
@@ -183,12 +203,12 @@ class Kafka:
                     "give the test's another name."
                 )
             if (self._server.address, name) in _DELETED:
-                # A last request of an earlier test's client has brought it back: brokers create topics on demand.
+                # A late request of an earlier test's client has created it again: brokers create topics on demand.
                 self._wire.delete_topics([name])
             time.sleep(0.05)
         self._made.append(name)
         if self.is_elsewhere:
-            self._wire.ends(name)  # until each partition's leader knows that it is one: aiokafka may wait for ever else
+            self._wire.ends(name)  # until each leader serves it: otherwise aiokafka may wait forever
 
     def put(
         self,
@@ -200,8 +220,10 @@ class Kafka:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> None:
-        """Append values, to one partition or to all in turn; the topic is made if there is none. Bytes are taken as
-        they are, text as UTF-8, None as a tombstone, anything else as JSON.
+        """Append records, to one partition (from 0) or to all in turn. A missing topic is created. Of `values`, bytes
+        are written as they are, str as UTF-8, None as a tombstone, and any other value as JSON. `key`, `headers` and
+        `timestamp_ms` (milliseconds since 1970; None: the present time) apply to each record. Raises KafkaError if
+        `values` is a single value, or if there is no such partition.
         """
         if isinstance(values, str | bytes | bytearray | memoryview | Mapping):
             raise KafkaError(f"put takes a list of values: kafka.put({topic!r}, [{values!r}]).")
@@ -212,8 +234,8 @@ class Kafka:
         self._wire.put(topic, put, partition, int(time.time() * 1000) if timestamp_ms is None else timestamp_ms)
 
     def messages(self, topic: str, *, committed: bool = False) -> list[Record]:
-        """All records of a topic, by offset and then by partition: in the order of one `put`. `committed`: those that a
-        consumer with isolation.level=read_committed gets.
+        """Return all records of a topic, by offset and then by partition: in the order of one `put`. `committed`: only
+        those that a consumer with isolation.level=read_committed gets. Raises KafkaError if there is no such topic.
         """
         self._used.add(topic)
         found = self._wire.records(topic, committed=committed)
@@ -228,7 +250,7 @@ class Kafka:
     def records(
         self, topic: str, *, committed: bool = False, decode: Callable[[bytes], Any] | None = None
     ) -> list[Any]:
-        """The values of `messages`. With `decode` each is decoded: `decode=int`, `decode=json.loads`. A tombstone stays
+        """Return the values of `messages`, each decoded by `decode` (`int`, `json.loads`) if given. A tombstone is
         None.
         """
         values = [each.value for each in self.messages(topic, committed=committed)]
@@ -237,19 +259,12 @@ class Kafka:
     def until_records(
         self, topic: str, count: int, *, committed: bool = False, timeout: float = TIMEOUT_S
     ) -> Waited[list[bytes | None]]:
-        """Wait until a topic has so many records; the topic need not be there yet.
+        """Wait until a topic has at least `count` records; the topic need not exist yet. In a coroutine, await the
+        result.
 
-        Args:
-            topic: its name.
-            count: the least number of records.
-            committed: count what a consumer with isolation.level=read_committed gets.
-            timeout: seconds.
-
-        Returns:
-            The values, as `records` does.
-
-        Raises:
-            NotInTime: with the values that are there.
+        `committed`: count only records that a consumer with isolation.level=read_committed gets. `timeout` is in
+        seconds. The result of the wait is the list of values, as of `records`. Raises NotInTime with the values that
+        exist.
         """
 
         def look() -> tuple[int, list[bytes | None]]:
@@ -261,24 +276,24 @@ class Kafka:
         return Looking(self._link, what, look, lambda found: len(found) >= count, timeout).waited()
 
     def end_offsets(self, topic: str) -> dict[TopicPartition, int]:
-        """The next offset of each partition."""
+        """Return the next offset of each partition. Raises KafkaError if there is no such topic."""
         self._used.add(topic)
         return {(topic, index): offset for index, offset in self._wire.ends(topic).items()}
 
     # Groups and transactions
 
     def group(self, group_id: str) -> Group:
-        """A group, whether there is one yet or not."""
+        """Return a group, which need not exist yet."""
         self._used_groups[group_id] = None
         return Group(self._link, group_id, self)
 
     def committed(self, group_id: str) -> dict[TopicPartition, int]:
-        """What a group has committed: the offset that it reads next, by partition."""
+        """Return the committed offset of a group by partition, which the group reads next. {} if there are none."""
         self._used_groups[group_id] = None
         return self._wire.committed(group_id, None if self._server.has_several_nodes else self._server.own_address)
 
     def lag(self, group_id: str) -> dict[TopicPartition, int]:
-        """How many records a group has not committed, of the partitions that it has committed or been assigned."""
+        """Return the number of uncommitted records of a group, by partition that it has committed or been assigned."""
         committed = self.committed(group_id)
         assigned = {each for member in self.group(group_id).members for each in member.partitions}
         found: dict[TopicPartition, int] = {}
@@ -290,7 +305,7 @@ class Kafka:
         return found
 
     def transaction(self, transactional_id: str) -> Transaction:
-        """A transactional id."""
+        """Return a transactional id, which need not exist yet."""
         return Transaction(self._link, transactional_id)
 
     # Time
@@ -298,14 +313,15 @@ class Kafka:
     def advance(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0, milliseconds: float = 0
     ) -> datetime.datetime:
-        """Let the server's clock jump ahead, and return its time when what was due has happened: sessions, rebalances,
-        transactions, retention. Clients keep their own clocks: one whose session ends so joins again.
+        """Advance the server's clock. Returns its time (UTC) after everything that became due has happened: sessions,
+        rebalances, transactions, retention. Clients keep their own clocks: a client whose session has ended joins
+        again. Raises OnlyHere for an external broker.
         """
         by = datetime.timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
         now_ms = self._link.call("advance", by_ms=round(by / datetime.timedelta(milliseconds=1)))["now_ms"]
         return datetime.datetime.fromtimestamp(now_ms / 1000, datetime.UTC)
 
-    # Faults: coordinatord/server/control/faults.py says which requests they hit
+    # Faults: coordinatord/server/control/faults.py defines which requests they hit
 
     def fail(
         self,
@@ -320,7 +336,7 @@ class Kafka:
         probability: float | None = None,
         optional: bool = False,
     ) -> Fault:
-        """Requests are answered with an error, and not processed."""
+        """Respond to requests with `error`, the name of a Kafka error, and do not process them."""
         return self._fault(
             "fail", optional, api=api, error=error, client=client, group=group, times=times, nth=nth, every=every,
             probability=probability,
@@ -339,7 +355,7 @@ class Kafka:
         probability: float | None = None,
         optional: bool = False,
     ) -> Fault:
-        """Requests are processed so much later; those behind them on their connection wait, too."""
+        """Process requests after `seconds`. Later requests on the same connection wait, too."""
         return self._fault(
             "delay", optional, api=api, delay_ms=round(seconds * 1000), client=client, group=group, times=times,
             nth=nth, every=every, probability=probability,
@@ -355,7 +371,7 @@ class Kafka:
         nth: int | None = None,
         optional: bool = False,
     ) -> Fault:
-        """Requests are processed when they are released, at the end of the block at the latest."""
+        """Process requests when `Fault.release` is called, at the latest at the end of the block."""
         return self._fault("hold", optional, api=api, client=client, group=group, times=times, nth=nth)
 
     def drop(
@@ -372,7 +388,9 @@ class Kafka:
         probability: float | None = None,
         optional: bool = False,
     ) -> Fault:
-        """Requests are never answered; `after`: but processed. Their connections are closed at the end of the block."""
+        """Never respond to requests, and do not process them (`before`, the default) or process them (`after`). Their
+        connections are closed at the end of the block. Raises KafkaError for `after` together with `before`.
+        """
         if after and before:
             raise KafkaError("A request is dropped before it is processed, or after: say one of them.")
         return self._fault(
@@ -393,7 +411,7 @@ class Kafka:
         probability: float | None = None,
         optional: bool = False,
     ) -> Fault:
-        """The connection is closed when a request comes; `after`: when it has been processed."""
+        """Close the connection when a request arrives; with `after`, once the request has been processed."""
         return self._fault(
             "disconnect", optional, api=api, after=after, client=client, group=group, times=times, nth=nth, every=every,
             probability=probability,
@@ -411,26 +429,26 @@ class Kafka:
         probability: float | None = None,
         optional: bool = False,
     ) -> Fault:
-        """Requests are processed twice, as when an answer was lost and the client has asked again."""
+        """Process requests twice and respond once, as after a lost response and a repeated request."""
         return self._fault(
             "duplicate", optional, api=api, client=client, group=group, times=times, nth=nth, every=every,
             probability=probability,
         )  # fmt: skip
 
     def blackhole(self, client: str) -> Fault:
-        """A condition: no request of this client is processed or answered, as if its network were cut. A block in which
-        the client sends nothing does not fail.
+        """Process no request of this client and send it no response, as if its network were cut. Optional: a block in
+        which the client sends no request does not fail.
         """
         return self._fault("drop", optional=True, client=client)
 
-    # Within
+    # Internals
 
     @property
     def _link(self) -> Link:
         return _Skipping(self._server.link, self._skip) if self._skip is not None else self._server.link
 
     def _here(self, what: str) -> None:
-        """Raises OnlyHere, or skips, on a broker elsewhere."""
+        """Skip the test or raise OnlyHere if the broker is an external one."""
         if self.is_elsewhere:
             reason = f"Only coordinatord can do this, and the broker is another one: {what}."
             if self._skip is not None:
@@ -442,7 +460,7 @@ class Kafka:
 
 
 class _Skipping:
-    """A link that skips a test where the broker is another one."""
+    """Link that skips a test if the broker is an external one."""
 
     def __init__(self, link: Link, skip: Callable[[str], NoReturn]) -> None:
         self._inner = link
@@ -462,7 +480,7 @@ class _Skipping:
 
 
 def encoded(value: object) -> bytes | None:
-    """A value as `put` writes it."""
+    """Return a value as `put` writes it."""
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, bytearray | memoryview):

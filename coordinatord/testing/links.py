@@ -1,5 +1,5 @@
-"""How commands get to the control of a server: to another thread, or over HTTP. coordinatord/server/control/commands.py
-has the commands.
+"""Transport of commands to the control of a server: to another thread, or over HTTP.
+coordinatord/server/control/commands.py lists the commands.
 """
 
 from __future__ import annotations
@@ -19,29 +19,33 @@ if TYPE_CHECKING:
     from coordinatord.server.control.control import Control
 
 CALL_TIMEOUT_S = 35.0
-"""Longer than the longest wait of one call (coordinatord.server.control.changes)."""
+"""Timeout in seconds, longer than the longest wait of one call (coordinatord.server.control.changes)."""
 
 
 class Link(Protocol):
-    """Calls commands by name. Raises KafkaError with what the control says."""
+    """Transport that runs commands by name, with keyword arguments, and returns their results. Raises KafkaError with
+    the message of the control if a command fails.
+    """
 
     def call(self, name: str, **arguments: Any) -> dict[str, Any]:
-        """Call one, and wait in this thread."""
+        """Run one command and block this thread until its result arrives."""
         ...
 
     async def call_later(self, name: str, **arguments: Any) -> dict[str, Any]:
-        """Call one, and wait in a coroutine."""
+        """Run one command and await its result."""
         ...
 
 
 class ThreadLink:
-    """To a control whose event loop runs in another thread. `find` returns the present one: a restart makes another."""
+    """Link to a control on the event loop of another thread. `find` returns the present control, which a restart
+    replaces.
+    """
 
     def __init__(self, find: Callable[[], Control]) -> None:
         self._find = find
 
     def call(self, name: str, **arguments: Any) -> dict[str, Any]:
-        """See Link."""
+        """Run one command on the control's loop, as Link.call."""
         try:
             found: dict[str, Any] = self._begin(name, arguments).result(CALL_TIMEOUT_S)
         except ControlError as error:
@@ -49,7 +53,7 @@ class ThreadLink:
         return found
 
     async def call_later(self, name: str, **arguments: Any) -> dict[str, Any]:
-        """See Link."""
+        """Run one command on the control's loop, as Link.call_later."""
         try:
             found: dict[str, Any] = await asyncio.wrap_future(self._begin(name, arguments))
         except ControlError as error:
@@ -62,13 +66,13 @@ class ThreadLink:
 
 
 class HttpLink:
-    """To /test/ on an admin port. `find` returns (host, port, token)."""
+    """Link to /test/ on an admin port. `find` returns (host, port, token)."""
 
     def __init__(self, find: Callable[[], tuple[str, int, str]]) -> None:
         self._find = find
 
     def call(self, name: str, **arguments: Any) -> dict[str, Any]:
-        """See Link."""
+        """Send one request, as Link.call. Raises KafkaError also if the server does not respond."""
         command = BY_NAME[name]
         path, query = command.place(arguments)
         host, port, token = self._find()
@@ -87,5 +91,5 @@ class HttpLink:
         return told
 
     async def call_later(self, name: str, **arguments: Any) -> dict[str, Any]:
-        """See Link."""
+        """Send one request on another thread, as Link.call_later."""
         return await asyncio.to_thread(self.call, name, **arguments)

@@ -1,13 +1,13 @@
-"""The pytest plugin: fixtures `kafka`, `kafka_session`, `kafka_process`, the marker `kafka`, two options.
+"""Plugin of pytest: fixtures `kafka`, `kafka_session`, `kafka_process`, the marker `kafka`, two options.
 
     @pytest.mark.kafka(topics={"orders": 4}, settings={"group.max.size": 5}, seed=7)
     def test_it(kafka): ...
 
-    pytest --kafka=thread|process|HOST:PORT     where the fixtures' Kafka runs; thread is the default
-    pytest --kafka-log=fail|always              when the coordinator's log is shown
+    pytest --kafka=thread|process|HOST:PORT    # server of the fixtures; thread is the default
+    pytest --kafka-log=fail|always             # tests for which the coordinator's log is shown
 
-pytest imports this module in every run of everybody who has coordinatord installed: it imports nothing else of ours
-until a fixture is used.
+pytest imports this module in every run of every environment with coordinatord: it imports no other module of
+coordinatord until a fixture is used.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LINES = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options."""
+    """Add the options `--kafka` and `--kafka-log`."""
     group = parser.getgroup("kafka", "Kafka for tests (coordinatord)")
     group.addoption(
         "--kafka",
@@ -58,26 +58,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker."""
+    """Register the marker `kafka`."""
     config.addinivalue_line("markers", MARKER)
 
 
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
-    """A Kafka for this test alone, with the topics and settings of its markers."""
+    """A `Kafka` for this test alone, with the topics, settings and seed of the test's markers."""
     yield from _running(request, request.config.getoption("kafka_where"), **_arguments(request.node))
 
 
 @pytest.fixture
 def kafka_process(request: pytest.FixtureRequest) -> Iterator[Kafka]:
-    """The same as a process of its own, as users run it; or the broker that --kafka names."""
+    """A `Kafka` for this test alone, as a separate process, as in production; or the broker that --kafka names."""
     where = request.config.getoption("kafka_where")
     yield from _running(request, "process" if where == "thread" else where, **_arguments(request.node))
 
 
 @pytest.fixture(scope="session")
 def kafka_session(request: pytest.FixtureRequest) -> Iterator[Kafka]:
-    """One Kafka for all tests of this process, without markers: tests share its topics and groups."""
+    """One `Kafka` for all tests of this process, without markers: tests share its topics and groups."""
     yield from _running(request, request.config.getoption("kafka_where"))
 
 
@@ -108,7 +108,7 @@ def _running(request: pytest.FixtureRequest, where: str, **arguments: Any) -> It
 
 
 def _arguments(node: Any) -> dict[str, Any]:
-    """What the markers of a test say; those nearer to it win."""
+    """Return the arguments of a test's markers; closer markers override outer ones."""
     found: dict[str, Any] = {"topics": {}, "settings": {}}
     for marker in reversed(list(node.iter_markers("kafka"))):
         unknown = [name for name in marker.kwargs if name not in ARGUMENTS]
@@ -122,14 +122,16 @@ def _arguments(node: Any) -> dict[str, Any]:
 
 @pytest.hookimpl
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
-    """Say what an asynchronous test needs, where no other plugin runs it: pytest's own message does not."""
+    """Fail an asynchronous test that no other plugin runs, with the setting that it needs: pytest's own message lacks
+    it.
+    """
     if inspect.iscoroutinefunction(pyfuncitem.obj) and FIXTURES.intersection(pyfuncitem.fixturenames):
         pytest.fail(NEEDS_ASYNCIO, pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """A failed test tells what its Kafka went through."""
+    """Add the state and the log of its `Kafka` to the report of a failed test."""
     made: Any = yield
     started = item.stash.get(_STARTED, [])
     session = item.session.stash.get(_STARTED, [])

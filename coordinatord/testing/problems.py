@@ -1,23 +1,23 @@
-"""What can go wrong in a test, as sentences."""
+"""Errors and warnings of tests, with messages in sentences."""
 
 from __future__ import annotations
 
 
 class KafkaError(Exception):
-    """A mistake in a test, or something that is not there: the message says what is wrong and what to do."""
+    """A mistake in a test, or an object that does not exist: the message has the problem and the remedy."""
 
 
 class NotInTime(AssertionError):
-    """What was waited for has not happened: the message says what it was, and what there is."""
+    """A wait has timed out: the message has the expected condition and the actual state."""
 
 
 class NeverFired(AssertionError):
-    """A fault has hit no request."""
+    """A fault has hit no request in its block."""
 
 
 class OnlyHere(KafkaError):
-    """Something that only coordinatord can do was asked of another broker. Under pytest the test is skipped."""
+    """An operation that only coordinatord has was used on an external broker. Under pytest the test is skipped."""
 
 
 class KafkaLeftovers(UserWarning):
-    """A test has left members or transactions behind."""
+    """A test has left members or open transactions behind."""

@@ -1,4 +1,4 @@
-"""What a failed test tells of its Kafka, and what a test leaves behind."""
+"""Report sections about the `Kafka` of a failed test, and warnings about state that a test leaves behind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_LOG_LINES = 2_000
 
 
 def sections(kafka: Kafka) -> list[tuple[str, str]]:
-    """(title, text) of what there is to tell."""
+    """Return (title, text) of each section: groups, faults, last requests. [] for an external broker."""
     link = kafka._server.link
     if kafka.is_elsewhere:
         return []
@@ -47,8 +47,9 @@ def sections(kafka: Kafka) -> list[tuple[str, str]]:
 def leftovers(kafka: Kafka) -> list[str]:
     """Return a sentence for each group with members whose client is connected, and for each open transaction.
 
-    A member without a connection stays until its session ends, and is no mistake of the test: a client that had to join
-    anew does not leave as the member that it was, and a static member does not leave when it is closed.
+    A member without a connection stays until its session ends, which is no mistake of the test: a client that had to
+    rejoin with a new member id does not leave with the old one, and a static member does not leave when its client
+    closes.
     """
     if kafka.is_elsewhere:
         return []
@@ -68,8 +69,8 @@ def leftovers(kafka: Kafka) -> list[str]:
 
 @contextlib.contextmanager
 def logged(lines: list[str]) -> Iterator[None]:
-    """The last lines of our log during the block, in `lines`. They also go where they would have gone: nowhere, unless
-    somebody has asked for them.
+    """Copy the last MAX_LOG_LINES lines of our log during the block to `lines`. The lines also go to the configured
+    handlers, of which there may be none.
     """
 
     def copy(_name: str, level: int, event: str, fields: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Where the server runs: in a thread of this process, in a process of its own, or elsewhere."""
+"""Servers of tests: in a thread of this process, in a separate process, or an external broker."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ START_TIMEOUT_S = 90.0
 START_ATTEMPTS = 3
 STOP_TIMEOUT_S = 60.0
 LOOK_S = 0.005
-"""How often it is looked whether a process is there, and loaded."""
+"""Interval in seconds between two checks whether a process has started and loaded its groups."""
 
 SHOWN_CHARACTERS = 10_000
 
@@ -47,7 +47,7 @@ class Server(Protocol):
 
     @property
     def has_several_nodes(self) -> bool:
-        """Whether a group's coordinator may be at another address than this."""
+        """True if a group's coordinator may be at another address than `address`."""
         ...
 
     @property
@@ -57,38 +57,38 @@ class Server(Protocol):
 
     @property
     def own_address(self) -> tuple[str, int]:
-        """Host and port for the test's own requests: a PLAINTEXT listener's."""
+        """Host and port for the test's own requests: those of a PLAINTEXT listener."""
         ...
 
     @property
     def security_dir(self) -> Path:
-        """What test.users has made."""
+        """Folder with the files that test.users creates. Raises KafkaError if there are no users."""
         ...
 
     @property
     def link(self) -> Link:
-        """To its control."""
+        """Link to its control."""
         ...
 
     def start(self) -> None:
-        """Returns when clients can connect."""
+        """Start it; returns once clients can connect. Raises KafkaError."""
         ...
 
     def stop(self) -> None:
-        """Stop in order."""
+        """Stop it gracefully. Raises KafkaError if it does not stop."""
         ...
 
     def restart(self, *, crash: bool) -> None:
-        """Stop or crash, and start at the same address with what was durable."""
+        """Stop it, or crash it, and start it at the same address with its durable data. Raises KafkaError."""
         ...
 
     def log(self) -> str:
-        """Its log, as far as it is not this process's."""
+        """Return the end of its log; "" if its log lines go to this process's loggers."""
         ...
 
 
 class InThread:
-    """A coordinator on an event loop of its own, in a thread. Its disk is in memory unless `data_dir` says where."""
+    """A coordinator in a thread, on its own event loop. Its disk is in memory unless `data_dir` is given."""
 
     def __init__(self, own: Mapping[str, object], seed: int, data_dir: Path | None) -> None:
         from coordinatord.broker.log.simulated_disk import SimulatedDisk
@@ -113,11 +113,11 @@ class InThread:
 
     @property
     def security_dir(self) -> Path:
-        """What test.users has made."""
+        """Folder with the files that test.users creates. Raises KafkaError if there are no users."""
         return security_dir_of(self._settings)
 
     def start(self) -> None:
-        """Returns when clients can connect and the groups are loaded."""
+        """Start it; returns once clients can connect and the groups are loaded. Raises KafkaError."""
         settings = self._settings
         if self._disk is not None and settings.test_users and settings.test_security_dir is None:
             self._made_dir = tempfile.mkdtemp(prefix="coordinatord-")
@@ -134,12 +134,12 @@ class InThread:
         ports = {name: port for name, _host, port in self._daemon.bound}
         self.address = (HOST, self._daemon.bound[0][2])
         self.own_address = (HOST, self._daemon.bound[own_listener_of(self._settings)][2])
-        # The next start is on the same ports.
+        # The next start uses the same ports.
         again = tuple(dataclasses.replace(each, port=ports[each.name]) for each in self._settings.listeners)
         self._settings = dataclasses.replace(self._settings, listeners=again)
 
     def stop(self) -> None:
-        """Drain and stop; what was made for clients is removed."""
+        """Drain and stop it; remove the files for clients. Raises KafkaError if it does not stop in time."""
         self._end()
         if self._made_dir is not None:
             shutil.rmtree(self._made_dir, ignore_errors=True)
@@ -149,14 +149,14 @@ class InThread:
         if daemon is None or thread is None:
             return
         self._daemon = None
-        with contextlib.suppress(RuntimeError):  # it has stopped by itself: its log has failed
+        with contextlib.suppress(RuntimeError):  # the daemon has stopped already: its log has failed
             daemon.loop.call_soon_threadsafe(daemon.request_stop, "the test ends")
         thread.join(STOP_TIMEOUT_S)
         if thread.is_alive():
             raise KafkaError(f"The coordinator has not stopped within {STOP_TIMEOUT_S:g} s.")
 
     def restart(self, *, crash: bool) -> None:
-        """Stop, and start on the same port with the same disk; a crash leaves only what has been written."""
+        """Stop it, and start it on the same port with the same disk; after a crash, only written data remains."""
         self._crashes = crash
         self._end()
         if crash and self._disk is not None:
@@ -164,7 +164,7 @@ class InThread:
         self.start()
 
     def log(self) -> str:
-        """It goes to this process's loggers below `coordinatord`."""
+        """Return "": the log lines go to this process's loggers below `coordinatord`."""
         return ""
 
     def _control(self) -> Control:
@@ -209,12 +209,12 @@ class InThread:
 
 
 class InProcess:
-    """`coordinatord serve` as a process of its own, or with `workers` as several, controlled over HTTP. Its data is on
-    disk.
+    """`coordinatord serve` as a separate process, or several with `workers`, controlled over HTTP.
+    Its data is on disk.
     """
 
     def __init__(self, own: Mapping[str, object], seed: int, data_dir: Path | None) -> None:
-        self._settings = settings_of(own, in_memory=False)  # a mistake is told here, not in a log
+        self._settings = settings_of(own, in_memory=False)  # a mistake raises here, not in a log
         self._own = {name: text_of(value) for name, value in own.items()}
         if own_listener_of(self._settings):
             self._own["listeners"] = written(self._settings.listeners)
@@ -234,14 +234,14 @@ class InProcess:
 
     @property
     def security_dir(self) -> Path:
-        """What test.users has made."""
+        """Folder with the files that test.users creates. Raises KafkaError if there are no users."""
         return security_dir_of(dataclasses.replace(self._settings, log_dirs=str(self._data_dir)))
 
     def start(self) -> None:
-        """Returns when clients can connect and the groups are loaded."""
+        """Start it; returns once clients can connect and the groups are loaded. Raises KafkaError."""
         for attempt in range(1, START_ATTEMPTS + 1):
             if self.has_several_nodes and not self.address[1]:
-                # Workers have consecutive ports, which one that is started again has again.
+                # Workers have consecutive ports, and a restarted worker uses its port again.
                 workers = self._settings.workers
                 first = free_ports(2 * workers)
                 self._ports = first, first + workers
@@ -278,12 +278,12 @@ class InProcess:
             self._wait_until(partial(_is_loaded, each), "loaded its groups")
 
     def stop(self) -> None:
-        """SIGTERM; the directory is removed."""
+        """Stop it with SIGTERM, and remove the directory."""
         self._end(signal.SIGTERM)
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def restart(self, *, crash: bool) -> None:
-        """The same port and data. SIGKILL is a crash."""
+        """Restart it with the same port and data; a crash is SIGKILL. Raises KafkaError while faults are active."""
         if any(each["is_active"] for each in self.link.call("all_faults")["faults"]):
             raise KafkaError("A restart of a process forgets its faults: leave their blocks first.")
         self._end(signal.SIGKILL if crash else signal.SIGTERM)
@@ -291,7 +291,7 @@ class InProcess:
         self.start()
 
     def log(self) -> str:
-        """The end of its log."""
+        """Return the last SHOWN_CHARACTERS characters of its log."""
         path = self._directory / "log"
         return path.read_text(errors="replace")[-SHOWN_CHARACTERS:] if path.exists() else ""
 
@@ -314,7 +314,7 @@ class InProcess:
             raise KafkaError(f"The coordinator has not stopped within {STOP_TIMEOUT_S:g} s:\n{self.log()}") from None
 
     def _until_unlocked(self) -> None:
-        """Workers that were killed hold the lock of the data until they are gone."""
+        """Wait until workers that were killed have ended: until then they hold the lock of the data."""
         from coordinatord.broker.log.checkpoint import LOCK
         from coordinatord.broker.log.disk import OsDisk
 
@@ -325,7 +325,7 @@ class InProcess:
             except BlockingIOError:
                 time.sleep(LOOK_S)
             except OSError:
-                return  # there is no such directory: it has not got that far
+                return  # no such directory: the start failed before it was created
             else:
                 return
 
@@ -343,19 +343,19 @@ class InProcess:
 
 
 def _is_loaded(admin_url: str) -> bool:
-    """Whether this worker does not answer COORDINATOR_LOAD_IN_PROGRESS any more."""
+    """Return whether this worker no longer responds with COORDINATOR_LOAD_IN_PROGRESS."""
     asking = http.client.HTTPConnection(urlsplit(admin_url).netloc, timeout=START_TIMEOUT_S)
     try:
         asking.request("GET", "/readyz")
         return asking.getresponse().status == http.client.OK
     except (OSError, http.client.HTTPException):
-        return False  # whether the process has ended is looked at before it is asked again
+        return False  # the caller checks whether the process has ended before the next attempt
     finally:
         asking.close()
 
 
 class Elsewhere:
-    """A broker that runs already. What only coordinatord can do, it cannot."""
+    """An external broker, which runs already. Its link raises OnlyHere for commands that only coordinatord has."""
 
     def __init__(self, host: str, port: int) -> None:
         from coordinatord.testing.elsewhere import ElsewhereLink
@@ -366,26 +366,26 @@ class Elsewhere:
 
     @property
     def security_dir(self) -> Path:
-        """Not ours to know."""
+        """Raise OnlyHere: the files of the broker are unknown."""
         raise OnlyHere("Only coordinatord makes certificates for tests.")
 
     def start(self) -> None:
-        """It runs."""
+        """Do nothing: the broker runs already."""
 
     def stop(self) -> None:
-        """It goes on."""
+        """Do nothing: the broker continues to run."""
 
     def restart(self, *, crash: bool) -> None:
-        """It is not ours to stop."""
+        """Raise OnlyHere: a test must not stop the broker."""
         raise OnlyHere("Only coordinatord can be restarted by a test.")
 
     def log(self) -> str:
-        """Not ours to read."""
+        """Return "": the log of the broker is not accessible."""
         return ""
 
 
 def security_dir_of(settings: Settings) -> Path:
-    """What test.users has made. Raises KafkaError."""
+    """Return the folder with the files that test.users creates. Raises KafkaError if there are no users."""
     from coordinatord.transport.security.material import material_of
 
     material = material_of(settings)
@@ -395,7 +395,7 @@ def security_dir_of(settings: Settings) -> Path:
 
 
 def free_ports(count: int) -> int:
-    """The first of so many ports in a row that nobody listens at."""
+    """Return the first of `count` consecutive free ports. Raises KafkaError if there are none."""
     for _ in range(100):
         with contextlib.ExitStack() as bound, contextlib.suppress(OSError, OverflowError):
             first = bound.enter_context(socket.socket())
@@ -408,7 +408,7 @@ def free_ports(count: int) -> int:
 
 
 def server_for(where: str, own: Mapping[str, object], seed: int, data_dir: Path | None) -> Server:
-    """`where`: thread, process or HOST:PORT. Raises KafkaError."""
+    """Return a server for `where`: thread, process or HOST:PORT. Raises KafkaError for any other value."""
     if where == "thread":
         return InThread(own, seed, data_dir)
     if where == "process":

@@ -1,4 +1,4 @@
-"""The settings of a server for tests: those with which tests wait for nothing."""
+"""Settings of a server for tests, without delays."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ TEST_SETTINGS: Mapping[str, str] = {
 }
 
 IN_MEMORY: Mapping[str, str] = {
-    "log.cleaner.enable": "false",  # a process of its own, which sees no disk in memory
+    "log.cleaner.enable": "false",  # the cleaner's process cannot access a disk in memory
     "log.dirs": "/coordinatord",
 }
 
 
 def settings_of(own: Mapping[str, object], *, in_memory: bool) -> Settings:
-    """The settings of a server in a thread. Raises KafkaError with what is wrong with `own`."""
+    """Return the settings of a server for tests. Raises KafkaError with the reason if `own` is not valid."""
     entries = [Entry(name, value, "the defaults of tests") for name, value in TEST_SETTINGS.items()]
     if in_memory:
         entries += [Entry(name, value, "the disk in memory") for name, value in IN_MEMORY.items()]
@@ -42,12 +42,12 @@ def settings_of(own: Mapping[str, object], *, in_memory: bool) -> Settings:
         loaded = load(flags=entries).settings
     except ConfigError as error:
         raise KafkaError(str(error)) from None
-    # Nobody else gets at it: no rule has to be kept.
+    # Only the test has access to the server: the checks of test.control.enable need not apply.
     return with_own_listener(dataclasses.replace(loaded, test_control_enable=True))
 
 
 def with_own_listener(settings: Settings) -> Settings:
-    """The settings, with a listener for the test's own requests if all others ask for TLS or passwords."""
+    """Return the settings, with a listener for the test's own requests if all others require TLS or passwords."""
     if "PLAINTEXT" in settings.protocols.values():
         return settings
     return dataclasses.replace(
@@ -58,12 +58,12 @@ def with_own_listener(settings: Settings) -> Settings:
 
 
 def own_listener_of(settings: Settings) -> int:
-    """Which of the listeners the test's own requests use: the first that is PLAINTEXT."""
+    """Return the index of the listener for the test's own requests: the first that is PLAINTEXT."""
     return list(settings.protocols.values()).index("PLAINTEXT")
 
 
 def text_of(value: object) -> str:
-    """A value of settings= as a flag has it."""
+    """Return a value of settings= in the notation of a command line flag."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

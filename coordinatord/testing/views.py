@@ -1,4 +1,4 @@
-"""What reads return."""
+"""Results of reads: records, groups, members, rebalances."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class MemberView:
-    """A member of a group. `assignment`: topic -> partitions."""
+    """A member of a group. `assignment` has partitions by topic."""
 
     member_id: str
     client_id: str
@@ -33,11 +33,11 @@ class MemberView:
 
     @property
     def partitions(self) -> frozenset[TopicPartition]:
-        """What it has been assigned."""
+        """Assigned partitions, as (topic, partition)."""
         return frozenset((topic, each) for topic, partitions in self.assignment.items() for each in partitions)
 
     def is_called(self, name: str) -> bool:
-        """Whether this is its member id, client id or group.instance.id."""
+        """Return whether `name` is its member id, client id or group.instance.id."""
         return name in (self.member_id, self.client_id, self.instance_id)
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class MemberView:
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """A rebalance that has ended, from the ledger: kafka_wire/records/rebalance_ledger.py has the fields of `record`.
+    """A completed rebalance, from the ledger: kafka_wire/records/rebalance_ledger.py defines the fields of `record`.
     `trigger` is one of its `Why`, such as "session expired".
     """
 
@@ -60,7 +60,7 @@ class Rebalance:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Rebalance:
-        """From a record of the ledger."""
+        """Return a rebalance from a record of the ledger."""
         trigger = record["trigger"]
         return cls(
             trigger["kind"],
@@ -83,7 +83,8 @@ class Rebalance:
 @dataclass(frozen=True, slots=True)
 class GroupView:
     """A group at one moment. `protocol` is classic or consumer, "" if there is no such group: its `state` is Dead.
-    `generation` is a consumer group's epoch. `rebalances` begin with the oldest. `node` is the id of its coordinator.
+    `generation` is the group epoch of a consumer group. `rebalances` begin with the oldest. `waits_for` has the members
+    that the running rebalance waits for. `node` is the id of its coordinator, -1 if unknown.
     """
 
     group_id: str
@@ -98,7 +99,7 @@ class GroupView:
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> GroupView:
-        """From what the control tells of a group."""
+        """Return a group from the response of the control's command `group`."""
         members = tuple(
             MemberView(
                 each["member_id"],
@@ -123,12 +124,12 @@ class GroupView:
 
     @property
     def is_stable(self) -> bool:
-        """All members know their generation and have their partitions."""
+        """True if the group's state is Stable: all members have their generation and their partitions."""
         return self.state == "Stable"
 
     @property
     def assignment(self) -> dict[str, frozenset[TopicPartition]]:
-        """Partitions by client id; by member id where several members have the same client id."""
+        """Partitions by client id; by member id if several members have the same client id."""
         clients = [each.client_id for each in self.members]
         return {
             each.client_id if clients.count(each.client_id) == 1 else each.member_id: each.partitions
@@ -136,7 +137,7 @@ class GroupView:
         }
 
     def member(self, name: str) -> MemberView | None:
-        """The member of this member id, client id or group.instance.id."""
+        """Return the member with this member id, client id or group.instance.id; None if there is none."""
         return next((each for each in self.members if each.is_called(name)), None)
 
     def __str__(self) -> str:

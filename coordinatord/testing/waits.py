@@ -1,8 +1,8 @@
 """Waits and blocks that work in a test and in a coroutine.
 
-A wait in a test returns when it is over. In a coroutine it returns at once, to be awaited: whoever forgets that is
-warned. A block that waits at its end has to be entered with `async with` in a coroutine: a plain `with` would stop the
-event loop that the consumers run on.
+A wait in a test blocks until its condition holds. In a coroutine it returns at once and must be awaited; a wait that is
+never awaited raises a RuntimeWarning. A block that waits at its end has to be entered with `async with` in a coroutine:
+a plain `with` would stop the event loop that the consumers run on.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def in_coroutine() -> bool:
-    """Whether an event loop runs in this thread."""
+    """Return whether an event loop runs in this thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -29,7 +29,7 @@ def in_coroutine() -> bool:
 
 
 class Waited(Generic[T]):
-    """A wait: over in a test, to be awaited in a coroutine. Its result is what was waited for."""
+    """A wait: completed in a test, to be awaited in a coroutine. Its result is the awaited value."""
 
     def __init__(self, what: str, now: Callable[[], T], later: Callable[[], Awaitable[T]]) -> None:
         self._what = what
@@ -42,7 +42,7 @@ class Waited(Generic[T]):
 
     @property
     def result(self) -> T:
-        """What was waited for, once that is over."""
+        """Value of the completed wait. Raises KafkaError if the wait has not been awaited."""
         if not self._result:
             raise KafkaError(f"{self._what} has not been awaited: put `await` before it.")
         return self._result[0]
@@ -62,7 +62,9 @@ class Waited(Generic[T]):
 
 
 class Looking(Generic[T]):
-    """Looks until something holds, woken by the server. `look` returns (version, what there is)."""
+    """A condition that is checked after each notification of the server until it holds. `look` returns (version,
+    value). Raises NotInTime after `timeout` seconds.
+    """
 
     def __init__(
         self,
@@ -81,11 +83,11 @@ class Looking(Generic[T]):
         self._timeout = timeout
 
     def waited(self) -> Waited[T]:
-        """The wait."""
+        """Return the wait: completed, or in a coroutine to be awaited."""
         return Waited(self._what, self.now, self.later)
 
     def now(self) -> T:
-        """Wait in this thread."""
+        """Block this thread until the condition holds; return the value. Raises NotInTime."""
         ends_s = time.monotonic() + self._timeout
         while True:
             version, found = self._look()
@@ -97,7 +99,7 @@ class Looking(Generic[T]):
             self._link.call("changed", since=version, timeout_ms=_milliseconds(left_s))
 
     async def later(self) -> T:
-        """Wait in a coroutine."""
+        """Await the condition; return the value. Raises NotInTime."""
         ends_s = time.monotonic() + self._timeout
         while True:
             version, found = self._look()
@@ -113,12 +115,12 @@ class Looking(Generic[T]):
 
 
 def _milliseconds(seconds: float) -> int:
-    """At least one: a wait of none would spin."""
+    """Return milliseconds, at least one: a timeout of 0 would cause a busy loop."""
     return max(1, int(seconds * 1000))
 
 
 def refuse_plain_with(what: str) -> None:
-    """Raises KafkaError in a coroutine."""
+    """Raise KafkaError in a coroutine. `what` is the name of the block."""
     if in_coroutine():
         raise KafkaError(
             f"{what} waits when its block ends, which would stop the event loop of this coroutine: use `async with`."

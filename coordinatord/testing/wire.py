@@ -1,7 +1,7 @@
 """Records, offsets and groups over Kafka's protocol: the tests' own reads and writes, on any broker.
 
-Our codecs on a blocking socket: no background thread, no client library that a test might not have. Versions are fixed:
-every Kafka since 3.0 has them. Faults do not hit the tests' own client id.
+Uses our codecs on a blocking socket: no background thread, and no client library that a test might not have installed.
+Versions are fixed: every Kafka since 3.0 supports them. Faults do not hit the tests' own client id.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ VERSIONS: dict[type[Any], int] = {
     OffsetFetchRequest: 8,
     ProduceRequest: 9,
 }
-"""Others are given by the caller."""
+"""Request versions; for other requests the caller passes the version."""
 
 TIMEOUT_S = 30.0
 RETRY_S = 0.02
@@ -59,18 +59,18 @@ RETRIED = frozenset(
         ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.CONCURRENT_TRANSACTIONS,
     }
 )  # fmt: skip
-"""A broker that has just been asked to make a topic, or to find a coordinator, may answer so for a moment."""
+"""Transient errors: a broker returns them for a moment after a request that creates a topic or finds a coordinator."""
 
 Header = tuple[str, bytes | None]
 
 
 class _Retry(Exception):
-    """The broker is not there yet: try again."""
+    """A transient error of a broker: try again."""
 
 
 class Wire:
-    """See the module. `find` returns (host, port) of the bootstrap server; a restart may close connections. Threads of
-    a test may use it at the same time: one request is under way at any moment.
+    """Client for the tests' own requests; see the module's docstring. `find` returns (host, port) of the bootstrap
+    server; a restart may close connections. Thread-safe: one request is in flight at any moment.
     """
 
     def __init__(self, find: Callable[[], tuple[str, int]], client_id: str = NO_FAULT_FOR) -> None:
@@ -88,7 +88,11 @@ class Wire:
     # Requests
 
     def ask(self, request: Any, version: int | None = None, to: tuple[str, int] | None = None) -> Any:
-        """Send a request to the broker `to`, or to the bootstrap server; returns the response."""
+        """Send a request to the broker `to`, or to the bootstrap server; return the response.
+
+        `version` may be None for requests in VERSIONS. A failed request is sent once more on a new connection, except
+        after a timeout. Raises KafkaError if the broker does not respond.
+        """
         address = to or self._find()
         for attempt in (1, 2):
             try:
@@ -122,7 +126,9 @@ class Wire:
         return used.decode_response(answer, 5 if used.response_header_flexible else 4, len(answer))
 
     def patiently(self, work: Callable[[], Any]) -> Any:
-        """`work()`, again and again while a broker is not there yet (`check`)."""
+        """Return `work()`; call it again while it raises a transient error (`check`). Raises KafkaError after
+        TIMEOUT_S.
+        """
         ends_s = time.monotonic() + TIMEOUT_S
         while True:
             try:
@@ -135,7 +141,9 @@ class Wire:
     # Topics
 
     def brokers_and_leaders(self, topic: str, *, create: bool = False) -> dict[int, tuple[str, int]]:
-        """The address of the leader of each partition; {} if there is no such topic. `create`: then it is made."""
+        """Return the address of the leader of each partition; {} if there is no such topic, unless
+        `create` creates it.
+        """
 
         def look() -> dict[int, tuple[str, int]]:
             asked = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=create)
@@ -155,7 +163,7 @@ class Wire:
         return leaders
 
     def leaders(self, topic: str) -> dict[int, tuple[str, int]]:
-        """The same; KafkaError if there is no such topic."""
+        """Return the address of the leader of each partition. Raises KafkaError if there is no such topic."""
         found = self.brokers_and_leaders(topic)
         if not found:
             raise KafkaError(
@@ -165,11 +173,13 @@ class Wire:
         return found
 
     def topics(self) -> set[str]:
-        """The names of all topics."""
+        """Return the names of all topics."""
         return {each.name for each in self.ask(MetadataRequest(None)).topics}
 
     def create_topic(self, name: str, partitions: int, configs: dict[str, str]) -> ErrorCode:
-        """Returns the error, and waits until the topic is there."""
+        """Create a topic and wait until it exists. Return NONE or TOPIC_ALREADY_EXISTS; raise KafkaError for other
+        errors.
+        """
         wanted = CreatableTopic(name, partitions, -1, [], [CreatableTopicConfig(*each) for each in configs.items()])
         (made,) = self.ask(CreateTopicsRequest([wanted], int(TIMEOUT_S * 1000))).topics
         error = ErrorCode(made.error_code)
@@ -185,8 +195,9 @@ class Wire:
         return error
 
     def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete those that there are, and wait until the broker knows: Kafka's controller answers before it does, and
-        what is put into a topic of the same name would go into the one that is being deleted.
+        """Delete the topics that exist, and wait until the broker has completed the deletion: Kafka's controller
+        responds before brokers have, and records for a new topic of the same name would go into the one that is being
+        deleted.
         """
         topic_ids = self._topic_ids(names)
         answer = self.ask(DeleteTopicsRequest(topic_names=list(names), timeout_ms=int(TIMEOUT_S * 1000)))
@@ -201,13 +212,13 @@ class Wire:
             self.patiently(look)
 
     def _topic_ids(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Of those that there are."""
+        """Return the ids of the topics that exist, by name."""
         wanted = [MetadataRequestTopic(name=name) for name in names]
         told = self.ask(MetadataRequest(wanted, allow_auto_topic_creation=False)).topics
         return {each.name: each.topic_id for each in told if each.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
     def delete_groups(self, names: Sequence[str]) -> None:
-        """Delete those that there are and that have no members."""
+        """Delete the groups that exist and have no members."""
         for name in names:
             self.ask(DeleteGroupsRequest([name]), to=self.coordinator(name))
 
@@ -220,7 +231,9 @@ class Wire:
         partition: int | None,
         timestamp_ms: int,
     ) -> None:
-        """Append (key, value, headers), to one partition or to all in turn."""
+        """Append (key, value, headers) to one partition or to all in turn. A missing topic is created. Raises
+        KafkaError if there is no such partition.
+        """
         leaders = self.brokers_and_leaders(topic) or self.brokers_and_leaders(topic, create=True)
         if partition is not None and partition not in leaders:
             raise KafkaError(f"Topic {topic} has partitions 0 to {len(leaders) - 1}, not {partition}.")
@@ -241,7 +254,9 @@ class Wire:
     def ends(
         self, topic: str, timestamp: int = LATEST, *, committed: bool = False, only: int | None = None
     ) -> dict[int, int]:
-        """The first or the next offset of each partition."""
+        """Return an offset of each partition, or of the partition `only`: the next one (LATEST) or the first
+        (EARLIEST). `committed`: the last stable offset for LATEST.
+        """
         found = {}
         for index, leader in self.leaders(topic).items():
             if only not in (None, index):
@@ -259,13 +274,15 @@ class Wire:
         return found
 
     def records(self, topic: str, *, committed: bool) -> Iterator[Record]:
-        """All records, partition by partition."""
+        """Yield all records, partition by partition. `committed`: those below the last stable offset, without aborted
+        ones.
+        """
         first, ends, leaders = self.ends(topic, EARLIEST), self.ends(topic, committed=committed), self.leaders(topic)
         for index, end in ends.items():
             yield from self._read(topic, index, leaders[index], first[index], end, committed)
 
     def records_from(self, topic: str, index: int, offset: int) -> Iterator[Record]:
-        """The records of one partition from an offset on, those of compacted topics too."""
+        """Yield the records of one partition from an offset on, also of compacted topics."""
         leader = self.leaders(topic)[index]
         yield from self._read(topic, index, leader, offset, self.ends(topic, only=index)[index], False)
 
@@ -282,19 +299,19 @@ class Wire:
             check(data.error_code, f"{topic}-{index}")
             found, after = _read(topic, index, data.records or b"", data.aborted_transactions or ())
             if after <= offset:
-                break  # nothing but the empty rest of a compacted log
+                break  # only the empty rest of a compacted log is left
             yield from (each for each in found if offset <= each.offset < end)
             offset = after
 
     # Groups
 
     def coordinator(self, name: str, key_type: int = 0) -> tuple[str, int]:
-        """The address of the coordinator of a group, or of a transactional id (1)."""
+        """Return the address of the coordinator of a group, or of a transactional id (key type 1)."""
         found = self._coordinator(name, key_type)
         return found.host, found.port
 
     def coordinator_id(self, group_id: str) -> int:
-        """The node id of the coordinator of a group."""
+        """Return the node id of the coordinator of a group."""
         node_id: int = self._coordinator(group_id, 0).node_id
         return node_id
 
@@ -307,7 +324,7 @@ class Wire:
         return self.patiently(look)
 
     def committed(self, group_id: str, to: tuple[str, int] | None) -> dict[TopicPartition, int]:
-        """The committed offsets of a group. `to`: its coordinator, if it is known."""
+        """Return the committed offsets of a group. `to` is the address of its coordinator, if known."""
 
         def look() -> dict[TopicPartition, int]:
             asked = OffsetFetchRequestGroup(group_id, topics=None)
@@ -325,7 +342,7 @@ class Wire:
 
 
 def _read(topic: str, index: int, data: Any, aborted: Sequence[Any]) -> tuple[list[Record], int]:
-    """The records of a fetch without those of aborted transactions, and the offset after them."""
+    """Return the records of a fetch without those of aborted transactions, and the offset after them."""
     found: list[Record] = []
     after = -1
     waiting = sorted(aborted, key=lambda each: int(each.first_offset))
@@ -349,7 +366,9 @@ def _read(topic: str, index: int, data: Any, aborted: Sequence[Any]) -> tuple[li
 
 
 def check(error_code: int, what: str) -> None:
-    """Raises KafkaError for an error of a response; within `patiently`, one that passes is tried again."""
+    """Raise an exception for an error of a response: KafkaError, or within `patiently` a retry for
+    a transient error.
+    """
     if error_code == ErrorCode.NONE:
         return
     try:

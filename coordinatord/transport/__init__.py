@@ -6,5 +6,5 @@ cluster/   the leader of each partition; requests from one node to another
 
 Entry points: `net.listening`, `net.router.Router`, `security.authorizer`. Promises: responses leave in the order of
 requests, a handler gets a decoded request of an authenticated principal, and no connection holds the event loop for
-longer than a turn. Knows no topic, no group and no log.
+longer than a turn. This wing has no notion of topics, groups or logs.
 """

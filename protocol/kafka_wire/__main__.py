@@ -38,7 +38,9 @@ def _find(name: str) -> type[Any]:
 
 
 def _text(function: Callable[..., Any]) -> str:
-    """A generated function as it was written, also of a module that is C (setup.py), of which inspect knows nothing."""
+    """Return the source of a generated function, even if its module was compiled to C (setup.py), whose source inspect
+    cannot find.
+    """
     module = fresh.GENERATED / f"{function.__module__.rpartition('.')[2]}.py"
     _, definition, rest = module.read_text(encoding="utf-8").partition(f"def {function.__name__}(")
     return definition + rest.partition("\n\n\n")[0] + "\n"
@@ -89,7 +91,7 @@ def decode() -> None:
 
 
 def _bytes(text: str) -> bytes:
-    """Hex to bytes; a size prefix that matches the length is removed."""
+    """Convert hex to bytes; a size prefix that matches the length is removed."""
     try:
         data = bytes.fromhex(text if text != "-" else sys.stdin.read())
     except ValueError as error:
@@ -100,7 +102,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _show(message: Any, layout: Record, depth: int) -> None:
-    """Print a message, one field per line: those of its version, and the tagged fields that it has."""
+    """Print a message, one field per line: the fields of its version, and the tagged fields that it has."""
     pad = "  " * depth
     fields = {name: getattr(message, name) for name, _ in layout.fields}
     if layout.tags is not None:

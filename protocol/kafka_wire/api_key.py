@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """The first two bytes of a request (int16)."""
+    """The key of an API: the first two bytes of a request (int16)."""
 
     PRODUCE = 0
     FETCH = 1

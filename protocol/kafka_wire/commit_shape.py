@@ -1,11 +1,11 @@
-"""OffsetCommit requests that differ only in their numbers: from request bytes straight to record bytes.
+"""OffsetCommit requests that differ only in their numbers: conversion of request bytes straight to record bytes.
 
 A stable member commits the same partitions of the same topics under the same generation again and again. Only sixteen
 bytes per partition change in its request: partition index, offset and leader epoch. Some clients name their partitions
-in another order each time (franz-go, kafka-python), so the index is one of the numbers. The record in the log holds the
-same bytes; the rest of the record changes only with the time, and the response only with the order. Decoding such a
-request, validating each partition and encoding records and response took 10 µs; copying the numbers from request to
-records takes 2 µs. A shape takes 3 KB for a request of four partitions, 6 KB for one of sixteen.
+in another order each time (franz-go, kafka-python), so the index is one of the numbers. The record in the log has the
+same sixteen bytes; the rest of the record changes only with the time, and the response only with the order. Decoding
+such a request, validating each partition and encoding records and response took 10 µs; copying the numbers from request
+to records takes 2 µs. A shape takes 3 KB for a request of four partitions, 6 KB for one of sixteen.
 
 The positions of the numbers are not declared a second time here (see holes.py).
 """
@@ -36,11 +36,11 @@ TIMESTAMP_BYTES = 8
 NO_ATTRIBUTES = b"\0"
 
 FIRST_VERSION = 8
-"""The first request version that can have a shape: flexible, as all of today's clients send it."""
+"""The first request version that can have a shape: flexible, as in all requests of current clients."""
 
 MAX_PARTITIONS = 16
 MAX_BYTES = 1024
-"""The limits of a request that can have a shape."""
+"""Limits of a request that can have a shape."""
 
 Numbers = tuple[bytes, ...]
 """The variable part of a commit, in request order: the four bytes of each partition's index, then the twelve bytes of
@@ -57,7 +57,9 @@ _pack_index = struct.Struct(">i").pack
 
 
 class CommitShape:
-    """See the module's docstring. `request` is any request of the shape; it names no partition twice."""
+    """The shape of a commit: see the module's docstring. `request` is any request of the shape; it names no partition
+    twice.
+    """
 
     __slots__ = (
         "_answer_template",
@@ -76,7 +78,7 @@ class CommitShape:
     )
 
     def __init__(self, request: OffsetCommitRequest, version: int) -> None:
-        """The topics of `request` have both name and id filled in."""
+        """Build the shape. The topics of `request` have both name and id filled in."""
         self._group_id = request.group_id
         #: (name, id) of each topic
         self.topics = [(topic.name, topic.topic_id) for topic in request.topics]
@@ -98,7 +100,7 @@ class CommitShape:
         layout = struct.Struct(hole.join(f"{len(each)}s" for each in constants))
         self._size = layout.size
         self._read = layout.unpack_from
-        #: (buffer, where a request of this shape begins) -> index, offset and leader epoch of each partition in turn
+        #: (buffer, start of a request of this shape) -> index, offset and leader epoch of each partition in turn
         self.read_numbers: Callable[[bytes, int], tuple[int, ...]] = struct.Struct(
             ">" + "iqi".join(f"{len(each)}x" for each in constants)
         ).unpack_from
@@ -107,13 +109,13 @@ class CommitShape:
             [piece.replace(b"%", b"%%") for piece in in_common(*answers, (INDEX_BYTES,) * count)]
         )
         self._order: Numbers = ()
-        #: the response body to the request that was read last, if all of it is accepted
+        #: the response body for the request that was read last, if all of it is accepted
         self.answer = b""
         self.template = b"".join([_template(*body) for topic in request.topics for body in _bodies(request, topic)])
 
     def numbers(self, buf: bytes, start: int, end: int) -> Numbers | None:
-        """The numbers of the request in `buf[start:end]`; None when it does not have this shape, or names partitions
-        other than those of this shape. Sets `answer`.
+        """Return the numbers of the request in `buf[start:end]`; None if it does not have this shape, or names
+        partitions other than those of this shape. Sets `answer`.
         """
         if end - start != self._size:
             return None
@@ -137,7 +139,7 @@ class CommitShape:
         return True
 
     def bodies(self, numbers: Numbers, timestamp_ms: int) -> list[bytes]:
-        """The record bodies of these values."""
+        """Return the record bodies of these values."""
         count = self.count
         pairs = zip(numbers[:count], numbers[count:], strict=True)
         each = struct.iter_unpack(">iqi", b"".join([index + number for index, number in pairs]))
@@ -162,7 +164,7 @@ class ShapedRecords:
         self.count = shape.count
 
     def put_into(self, batch: BatchBuilder, timestamp_ms: int) -> None:
-        """The hot path of every offset commit: formats all records in one operation."""
+        """Append all records in one operation: the hot path of every offset commit."""
         shape, numbers, many = self.shape, self.numbers, self.count
         time = batch.time_delta(timestamp_ms)
         start = batch.count
@@ -179,14 +181,14 @@ class ShapedRecords:
 
 @cache
 def _order(many: int) -> itemgetter[Any]:
-    """Reorders (time, timestamp, offset deltas, indexes, numbers) of `many` records into the arguments of their
-    templates, record by record.
+    """Return a function that reorders (time, timestamp, offset deltas, indexes, numbers) of `many` records into the
+    arguments of their templates, record by record.
     """
     return itemgetter(*[place for each in range(2, 2 + many) for place in (0, each, each + many, each + 2 * many, 1)])
 
 
 def _with(request: OffsetCommitRequest, number: int) -> OffsetCommitRequest:
-    """The same request with `number` as every partition index, offset and leader epoch."""
+    """Return the request with `number` as every partition index, offset and leader epoch."""
     topics = [
         replace(
             topic,
@@ -201,7 +203,7 @@ def _with(request: OffsetCommitRequest, number: int) -> OffsetCommitRequest:
 
 
 def _bodies(request: OffsetCommitRequest, topic: OffsetCommitRequestTopic) -> list[list[bytes]]:
-    """Record bodies for a topic's partitions: the bytes around index, numbers and time."""
+    """Return record bodies for a topic's partitions: the bytes around index, numbers and time."""
     zeros, ones = (
         encode_offsets(
             request.group_id,
@@ -221,7 +223,7 @@ def _bodies(request: OffsetCommitRequest, topic: OffsetCommitRequestTopic) -> li
 
 
 def _template(*constants: bytes) -> bytes:
-    """A record template with placeholders for timestamp delta, offset delta, index, numbers and commit time.
+    """Return a record template with placeholders for timestamp delta, offset delta, index, numbers and commit time.
     `constants`: the bytes of its body around the last three.
     """
     size = 3 + sum(map(len, constants)) + INDEX_BYTES + NUMBERS_BYTES + TIMESTAMP_BYTES

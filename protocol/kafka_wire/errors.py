@@ -149,12 +149,15 @@ class ErrorCode(IntEnum):
 
 
 for _member in ErrorCode:
-    # Python 3.11 looks up an enum member through a descriptor, in 110 ns instead of 5; later versions do this.
+    # Python 3.11 looks up an enum member through a descriptor, in 110 ns instead of 5; later versions do what this line
+    # does.
     type.__setattr__(ErrorCode, _member.name, _member)
 
 
 def error_of(code: int) -> ErrorCode:
-    """The error of a peer's code; an unknown (newer) code is UNKNOWN_SERVER_ERROR, as in Kafka's Errors.forCode."""
+    """Return the error of a peer's code; an unknown (newer) code is UNKNOWN_SERVER_ERROR, as in Kafka's
+    Errors.forCode.
+    """
     return CODES.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
@@ -162,7 +165,7 @@ CODES = {code.value: code for code in ErrorCode}
 
 
 class DecodeError(Exception):
-    """The bytes are not a valid message of the expected type. The only exception that a decoder raises."""
+    """Raised if the bytes are not a valid message of the expected type. The only exception that a decoder raises."""
 
 
 class TruncatedError(DecodeError):
@@ -186,4 +189,4 @@ class UnknownApiError(DecodeError):
 
 
 class EncodeError(Exception):
-    """A message of ours cannot be encoded in this version: our bug, never a peer's."""
+    """Raised if a message cannot be encoded in this version: a bug of the caller, never a peer's error."""

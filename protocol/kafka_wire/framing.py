@@ -1,7 +1,7 @@
-"""Splits a byte stream into size-prefixed frames, with a maximum size.
+"""Splitting of a byte stream into size-prefixed frames, with a maximum size.
 
-Every request and response is led by its size, an int32. The network may cut the stream anywhere: one chunk may hold
-many frames and the beginning of another.
+The size of every request and response, an int32, precedes it. The network may cut the stream anywhere: one chunk may
+hold many frames and the beginning of another.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ Frames = list[tuple[bytes, int, int]]
 """Frames as (buffer, start, end) of their content, without the size prefix; not copied."""
 
 REFUSED_BYTES = 16
-"""What is kept of a refused frame, to see what it may have been."""
+"""Number of bytes of a rejected frame that are kept, for a guess at the peer's protocol."""
 
 
 class FrameSplitter:
-    """Keeps the beginning of a frame until its end arrives. Memory: at most one frame of `max_frame_bytes`."""
+    """Splits a stream into frames: keeps the beginning of a frame until its end arrives. Memory: at most one frame of
+    `max_frame_bytes`.
+    """
 
     __slots__ = ("_held", "_wanted", "held_bytes", "max_frame_bytes", "refused")
 
@@ -31,19 +33,20 @@ class FrameSplitter:
         #: bytes held of an incomplete frame
         self.held_bytes = 0
         self._wanted = 0
-        #: the first bytes of what was refused, its size among them
+        #: the first bytes of a rejected frame, including its size
         self.refused = b""
 
     @property
     def begun(self) -> bytes:
-        """The first bytes of the incomplete frame, its size among them; perhaps not many."""
+        """The first bytes of the incomplete frame, including its size; there may be few."""
         return b"" if self._held is None else bytes(self._held.getbuffer()[:REFUSED_BYTES])
 
     def feed(self, data: bytes) -> Frames:
-        """Take the next chunk; returns the complete frames. Raises `LengthError` for a size out of bounds."""
+        """Take the next chunk; return the complete frames. Raises `LengthError` for a size out of bounds."""
         held = self._held
         if held is not None:
-            # A large frame arrives in many chunks. BytesIO copies each once, and not all again for its value.
+            # A large frame arrives in many chunks. BytesIO copies each chunk once, and does not copy all of them again
+            # for its value.
             held.write(data)
             self.held_bytes += len(data)
             if self.held_bytes < self._wanted:

@@ -1,8 +1,8 @@
-"""Checks that the generated modules were made from the present declarations and generator.
+"""Check that the generated modules were made from the present declarations and generator.
 
 `kafka_wire.generate` stores a digest of all files that it reads. `kafka_wire.generated` compares the digest once, when
-the first generated module is imported; that takes a millisecond. An installation does this as a checkout does, so a
-stale module is never used.
+the first generated module is imported; that takes a millisecond. Installations and checkouts both do this, so a stale
+module is never used.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent
 GENERATED = PACKAGE / "generated"
 DIGEST = GENERATED / "made_from.txt"
-"""Written after all modules: until then they count as stale."""
+"""File with the digest, written after all modules: without it, they count as stale."""
 
 DECLARATIONS = ("api", "records")
 """Folders in which some modules declare messages."""
@@ -28,7 +28,7 @@ class NotGenerated(ImportError):
 
 
 def declaring() -> dict[str, bytes]:
-    """The modules that declare messages: path within the package -> content."""
+    """Return the modules that declare messages: path within the package -> content."""
     found = {}
     for folder in DECLARATIONS:
         for path in sorted((PACKAGE / folder).glob("*.py")):
@@ -39,12 +39,12 @@ def declaring() -> dict[str, bytes]:
 
 
 def declared_modules() -> list[str]:
-    """The dotted names of the modules that declare messages."""
+    """Return the dotted names of the modules that declare messages."""
     return [f"kafka_wire.{path.removesuffix('.py').replace('/', '.')}" for path in declaring()]
 
 
 def digest() -> str:
-    """SHA-256, in hexadecimal, of all files that decide the content of the generated modules."""
+    """Return the SHA-256, in hexadecimal, of all files that determine the content of the generated modules."""
     made = hashlib.sha256()
     generator = {
         path.relative_to(PACKAGE).as_posix(): path.read_bytes()
@@ -58,7 +58,7 @@ def digest() -> str:
 
 
 def stored() -> str | None:
-    """The digest that the generated modules were made from; None if there are none."""
+    """Return the digest of the files that the generated modules were made from; None if there are no such modules."""
     try:
         return DIGEST.read_text().strip()
     except FileNotFoundError:
@@ -66,9 +66,9 @@ def stored() -> str | None:
 
 
 def check() -> None:
-    """Raise NotGenerated, with a sentence that says what to do, if the modules are missing or stale."""
+    """Raise NotGenerated, with a sentence about what to do, if the modules are missing or stale."""
     if not PACKAGE.is_dir():
-        return  # imported from an archive, of which no part changes without the others
+        return  # imported from an archive, whose parts change only together
     if not (PACKAGE / "generate.py").exists():
         return  # installed without the generator (deploy/pyspark-consumer-offsets): only another wheel changes it
     found = stored()

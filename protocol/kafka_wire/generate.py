@@ -1,15 +1,17 @@
-"""Writes the modules of `kafka_wire.generated`: Python functions for the wire, from the construct trees of `layout`.
+"""Generator of the modules of `kafka_wire.generated`: Python functions for the wire format, from the construct trees of
+`layout`.
 
     decode_join_group_request_v9(buf: bytes, pos: int, end: int) -> JoinGroupRequest
     encode_join_group_response_v9(message: JoinGroupResponse, out: bytearray) -> None
     make_join_group_response(throttle_time_ms, error_code, …) -> JoinGroupResponse
 
-A decoder reads exactly `buf[pos:end]` or raises `DecodeError`; one of a request ignores bytes behind the message
-(`Schema.surplus`). Where `buf` continues past `end`, it may read beyond `end`, but it notices at the end and raises; so
-it checks bounds only where a length decides how much is copied. Versions of one layout share a function.
+A decoder reads exactly `buf[pos:end]` or raises `DecodeError`; the decoder of a request ignores bytes after the message
+(`Schema.surplus`). If `buf` continues past `end`, a decoder may read beyond `end`, but it detects this at the end and
+raises; so it checks bounds only where a length determines the number of copied bytes. Versions of one layout share a
+function.
 
-Building a wheel runs this (setup.py), `make` does, and `python -m kafka_wire generate`. `kafka_wire.codecs` finds the
-functions; `kafka_wire.fresh` notices stale modules.
+Building a wheel (setup.py), `make` and `python -m kafka_wire generate` run the generator. `kafka_wire.codecs` finds the
+functions; `kafka_wire.fresh` detects stale modules.
 """
 
 from __future__ import annotations
@@ -55,20 +57,20 @@ class Function:
 
 
 def snake(name: str) -> str:
-    """JoinGroupRequest -> join_group_request."""
+    """Convert JoinGroupRequest to join_group_request."""
     return "".join(
         "_" + c.lower() if c.isupper() and at and not name[at - 1].isupper() else c.lower() for at, c in enumerate(name)
     )
 
 
 def messages_of(module: str) -> list[type[Any]]:
-    """The classes that a module declares, structs within messages included, in its order."""
+    """Return the classes that a module declares, including structs within messages, in the module's order."""
     found = [each for each in vars(importlib.import_module(module)).values() if hasattr(each, "__schema__")]
     return [each for each in found if each.__module__ == module]
 
 
 def decoder_lines(cls: type[Any], version: int, needs: Needs) -> list[str]:
-    """The body of a decoder, without its docstring."""
+    """Return the body of a decoder, without its docstring."""
     out = DecodeSource(needs, depth=2)
     made = out.fresh("message")
     layout_of(cls, version).emit_decode(out, made, cls.__name__)
@@ -83,7 +85,7 @@ def decoder_lines(cls: type[Any], version: int, needs: Needs) -> list[str]:
 
 
 def encoder_lines(cls: type[Any], version: int, needs: Needs) -> list[str]:
-    """The body of an encoder, without its docstring."""
+    """Return the body of an encoder, without its docstring."""
     out = EncodeSource(needs, depth=1)
     layout_of(cls, version).emit_encode(out, "message")
     out.settle()
@@ -93,7 +95,7 @@ def encoder_lines(cls: type[Any], version: int, needs: Needs) -> list[str]:
 def by_layout(
     cls: type[Any], prefix: str, lines_of: Callable[[type[Any], int, Needs], list[str]], needs: Needs
 ) -> Iterator[Function]:
-    """A function for each run of versions that have the same lines."""
+    """Yield a function for each run of versions that have the same lines."""
     versions = list(schema_of(cls).versions)
     bodies = [lines_of(cls, version, needs) for version in versions]
     first = 0
@@ -106,7 +108,7 @@ def by_layout(
 
 
 def definition(function: Function, cls: type[Any], params: list[str], returns: str) -> str:
-    """The text of a function."""
+    """Return the text of a function."""
     versions = function.versions
     last = f" to v{versions[-1]}" if len(versions) > 1 else ""
     head = folded(f"def {function.name}(", params, f") -> {returns}:", 0)
@@ -114,7 +116,7 @@ def definition(function: Function, cls: type[Any], params: list[str], returns: s
 
 
 def maker(cls: type[Any], needs: Needs) -> str:
-    """The text of a function that takes all fields in declaration order."""
+    """Return the text of a function that takes all fields in declaration order."""
     fields = [field.name for field in schema_of(cls).fields]
     params = [f"{name}: {cls.__annotations__[name]}" for name in fields]
     call = f"new({needs.take(cls.__module__, cls.__name__)})"
@@ -129,14 +131,14 @@ def maker(cls: type[Any], needs: Needs) -> str:
 
 
 def table(name: str, type_: str, rows: list[str]) -> str:
-    """The text of a dictionary."""
+    """Return the text of a dictionary."""
     if not rows:
         return f"{name}: {type_} = {{}}"
     return "\n".join([f"{name}: {type_} = {{", *(f"    {row}," for row in rows), "}"])
 
 
 def module_text(module: str) -> str:
-    """The generated module of a module of declarations."""
+    """Return the generated module of a module of declarations."""
     needs = Needs()
     needs.take("collections.abc", "Callable")
     needs.take("typing", "Any")
@@ -162,14 +164,14 @@ def module_text(module: str) -> str:
         table("MAKERS", "dict[type[Any], Callable[..., Any]]", makers),
     ]
     head = HEADER.format(module=module) + imports(needs)
-    # Final: as C, what is called is not looked up in the module each time.
+    # Final: in compiled C, a call of a Final name does not look it up in the module each time.
     constants = {"new": "object.__new__", **dict(sorted(needs.constants.items()))}
     assigned = [f"{name}: Final = {text}" for name, text in constants.items()]
     return head + "\n".join(assigned) + "\n\n\n" + "\n\n\n".join(parts) + "\n\n\n" + "\n\n".join(tables) + "\n"
 
 
 def imports(needs: Needs) -> str:
-    """The import statements, the standard library's first."""
+    """Return the import statements, the standard library's first."""
     groups: tuple[list[str], list[str]] = ([], [])
     for module, names in sorted(needs.imports.items()):
         ordered = sorted(names, key=lambda name: (not name.isupper(), not name[0].isupper(), name.lower()))
@@ -181,7 +183,7 @@ def imports(needs: Needs) -> str:
 
 
 def modules() -> dict[str, str]:
-    """File name -> text of every generated module."""
+    """Return file name -> text of every generated module."""
     made: dict[str, str] = {}
     for module in fresh.declared_modules():
         name = module.rpartition(".")[2] + ".py"
@@ -193,7 +195,9 @@ def modules() -> dict[str, str]:
 
 
 def versions_text() -> str:
-    """The table of every API's versions: who offers them all need not import their declarations."""
+    """Return the table of every API's versions: a server that advertises all APIs need not import their
+    declarations.
+    """
     requests = [
         schema
         for module in fresh.declared_modules()
@@ -207,9 +211,10 @@ def versions_text() -> str:
 
 
 def write() -> list[str]:
-    """Make the generated modules those of the declarations; returns the names of the files that changed.
+    """Bring the generated modules up to date with the declarations; return the names of the files that changed.
 
-    Files change as a whole. Interrupted, they are stale, since the digest comes last.
+    Each file is replaced as a whole. After an interruption the modules count as stale, since the digest is written
+    last.
     """
     wanted = fresh.digest()
     made = modules()
@@ -225,7 +230,7 @@ def write() -> list[str]:
 
 
 def _replace(name: str, text: str) -> bool:
-    """Write a file unless it has this content; returns whether that was needed."""
+    """Write a file unless it has this content already; return whether it was written."""
     path = fresh.GENERATED / name
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return False

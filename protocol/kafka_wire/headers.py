@@ -21,7 +21,7 @@ _FIXED = struct.Struct(">hhih")
 
 @dataclass(slots=True, repr=False, eq=False)
 class RequestHeader(Value):
-    """The header of every request. `client_id` is None where the client sent null."""
+    """The header of every request. `client_id` is None if the client sent null."""
 
     api_key: int
     api_version: int
@@ -30,7 +30,7 @@ class RequestHeader(Value):
 
 
 def read_request_header(buf: bytes, pos: int, end: int, flexible: bool) -> tuple[RequestHeader, int]:
-    """Decode a header at `pos`; returns it and the position of the body. Raises `DecodeError`."""
+    """Decode a header at `pos`; return it and the position of the body. Raises `DecodeError`."""
     if end - pos < _FIXED.size:
         raise errors.TruncatedError(f"a request header of {end - pos} bytes")
     api_key, api_version, correlation_id, size = _FIXED.unpack_from(buf, pos)
@@ -67,5 +67,5 @@ def write_request_header(header: RequestHeader, flexible: bool, out: bytearray) 
 
 
 def response_header_is_flexible(api_key: int, flexible: bool) -> bool:
-    """Whether a response has header v1: when its body is flexible, except for ApiVersions."""
+    """Return whether a response has header v1: it does if its body is flexible, except for ApiVersions."""
     return flexible and api_key != ApiKey.API_VERSIONS

@@ -1,4 +1,4 @@
-"""Finds the positions of the variable fields in an encoded message.
+"""Search for the positions of the variable fields in an encoded message.
 
 The layout is not declared a second time: the regular encoder encodes the message twice, once with all bits of these
 fields zero and once with all bits one; the bytes that differ are the fields.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 def in_common(zeros: bytes, ones: bytes, holes: tuple[int, ...]) -> list[bytes]:
-    """The bytes before, between and after the variable fields; `holes` are the field sizes in bytes."""
+    """Return the bytes before, between and after the variable fields; `holes` are the field sizes in bytes."""
     constants: list[bytes] = []
     found: list[int] = []
     start = position = 0

@@ -7,7 +7,7 @@ _TRIMMED = "".join(map(chr, range(0x21)))
 
 
 def string_hash(text: str) -> int:
-    """`String.hashCode()`: a polynomial of 31 over UTF-16 code units, as a signed int32."""
+    """Return `String.hashCode()`: a polynomial of 31 over UTF-16 code units, as a signed int32."""
     value = 0
     if text.isascii():
         for byte in text.encode("ascii"):
@@ -20,10 +20,12 @@ def string_hash(text: str) -> int:
 
 
 def trim(text: str) -> str:
-    """`String.trim()`: without the characters up to U+0020 at both ends. `str.strip` also removes Unicode's spaces."""
+    """Return `String.trim()`: the text without characters up to U+0020 at both ends. `str.strip` also removes Unicode's
+    spaces.
+    """
     return text.strip(_TRIMMED)
 
 
 def absolute(value: int) -> int:
-    """Kafka's `Utils.abs`: Integer.MIN_VALUE, whose absolute value is not an int, becomes 0."""
+    """Return Kafka's `Utils.abs`: Integer.MIN_VALUE, whose absolute value is not an int, becomes 0."""
     return 0 if value == MIN_VALUE else abs(value)

@@ -27,7 +27,7 @@ def read_uvarint(buf: bytes, pos: int, value: int) -> tuple[int, int]:
 
 
 def write_uvarint(value: int) -> bytes:
-    """An unsigned varint, least significant group first."""
+    """Return an unsigned varint, least significant group first."""
     if value < 0x80:
         return ONE_BYTE[value]
     out = bytearray()

@@ -1,4 +1,4 @@
-"""Many numbers of one type at once, for generated codecs: `Unpackers("i")[count](buf, pos)`, and
+"""Conversion of many numbers of one type at once, for generated codecs: `Unpackers("i")[count](buf, pos)`, and
 `Packers("i")[count](*numbers)`.
 """
 
@@ -12,7 +12,7 @@ MANY = 64
 
 
 class Packers(dict[int, Callable[..., bytes]]):
-    """count -> the `pack` of `count` numbers; for more than MANY it is built on every call."""
+    """count -> the `pack` of `count` numbers; for more than MANY numbers it is built on every call."""
 
     def __init__(self, format_: str) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class Packers(dict[int, Callable[..., bytes]]):
 
 
 class Unpackers(dict[int, Callable[..., tuple[Any, ...]]]):
-    """count -> the `unpack_from` of `count` numbers; for more than MANY it is built on every call."""
+    """count -> the `unpack_from` of `count` numbers; for more than MANY numbers it is built on every call."""
 
     def __init__(self, format_: str) -> None:
         super().__init__()

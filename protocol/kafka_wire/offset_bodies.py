@@ -2,8 +2,8 @@
 
 The response to a commit of four partitions is thirty bytes of zeros around the partition numbers of the request; the
 response to a fetch of their offsets is the stored values. Creating seven objects for that and encoding them one by one
-took as long as validating the commit or finding the offsets. Tests compare these functions with the declarations in
-all versions.
+took as long as validating the commit or finding the offsets. Tests compare these functions with the declarations in all
+versions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kafka_wire.lengths import ONE_BYTE, write_uvarint
 from kafka_wire.records.offsets import OffsetCommitValue
 
 MANY = 32
-"""Fewer partitions than this are packed by one call."""
+"""Number of partitions from which on several calls are needed; fewer partitions are packed by one call."""
 
 NO_THROTTLE = b"\0\0\0\0"
 _pack_length = struct.Struct(">h").pack
@@ -40,11 +40,11 @@ COMMIT_THROTTLE_FROM, COMMIT_FLEXIBLE_FROM, COMMIT_IDS_FROM = 3, 8, 10
 FETCH_ERROR_FROM, FETCH_THROTTLE_FROM, FETCH_EPOCH_FROM, FETCH_FLEXIBLE_FROM, FETCH_GROUPS_FROM = 2, 3, 5, 6, 8
 
 FoundTopic = tuple[str, Iterable[int], Collection[OffsetCommitValue | None]]
-"""A topic of an OffsetFetch: its name, partition indexes, and what is committed for each, None if nothing is."""
+"""A topic of an OffsetFetch: its name, partition indexes, and the committed value of each, None without one."""
 
 
 def all_committed(topics: Sequence[OffsetCommitRequestTopic], version: int) -> bytes:
-    """The OffsetCommitResponse without an error for any partition of the request's `topics`."""
+    """Return the body of an OffsetCommitResponse without an error for any partition of the request's `topics`."""
     if version < COMMIT_FLEXIBLE_FROM:
         parts = [NO_THROTTLE if version >= COMMIT_THROTTLE_FROM else b"", _pack_count(len(topics))]
         for topic in topics:
@@ -66,7 +66,7 @@ def all_committed(topics: Sequence[OffsetCommitRequestTopic], version: int) -> b
 
 
 def all_fetched(group_id: str, found: Sequence[FoundTopic], version: int) -> bytes:
-    """The OffsetFetchResponse v1 to v9 for one group, without an error."""
+    """Return the body of an OffsetFetchResponse v1 to v9 for one group, without an error."""
     if version < FETCH_FLEXIBLE_FROM:
         return _all_fetched_fixed(found, version)
     parts = [NO_THROTTLE]
@@ -91,7 +91,7 @@ def all_fetched(group_id: str, found: Sequence[FoundTopic], version: int) -> byt
 
 
 def _fetched(index: int, value: OffsetCommitValue | None) -> bytes:
-    """A fetched partition that the fast path does not cover."""
+    """Encode a fetched partition that the fast path does not cover."""
     if value is None:
         return _pack_short(index, -1, -1, _EMPTY)
     text = value.metadata.encode()
@@ -99,7 +99,7 @@ def _fetched(index: int, value: OffsetCommitValue | None) -> bytes:
 
 
 def _all_fetched_fixed(found: Sequence[FoundTopic], version: int) -> bytes:
-    """The same, v1 to v5: lengths and counts have a fixed size."""
+    """Return the body of `all_fetched` for v1 to v5: lengths and counts have a fixed size."""
     parts = [NO_THROTTLE if version >= FETCH_THROTTLE_FROM else b"", _pack_count(len(found))]
     has_epoch = version >= FETCH_EPOCH_FROM
     for topic, indexes, values in found:
@@ -117,7 +117,7 @@ def _all_fetched_fixed(found: Sequence[FoundTopic], version: int) -> bytes:
 
 
 def _count(value: int) -> bytes:
-    """The length or count of a compact form: an unsigned varint of `value` plus one."""
+    """Encode the length or count of a compact form: an unsigned varint of `value` plus one."""
     return ONE_BYTE[value + 1] if value < 0x7F else write_uvarint(value + 1)
 
 

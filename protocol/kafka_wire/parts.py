@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 MIN_KEPT_BYTES = 16 * 1024
-"""Smaller buffers are copied: cheaper than one more part for the socket."""
+"""Minimum size of a buffer that is not copied: copying a smaller one costs less than one more part for the socket."""
 
 
 class Parts(bytearray):
-    """The appended bytes, except buffers given to `keep`, which are stored with their positions."""
+    """An encoder's output: the appended bytes, except buffers given to `keep`, which are stored with their
+    positions.
+    """
 
     __slots__ = ("kept",)
 
@@ -35,7 +37,7 @@ class Parts(bytearray):
         return len(self) + sum(len(data) for _, data in self.kept)
 
     def in_order(self) -> list[bytes | memoryview]:
-        """All parts in order."""
+        """Return all parts in order."""
         view = memoryview(self)
         parts: list[bytes | memoryview] = []
         start = 0
@@ -46,12 +48,13 @@ class Parts(bytearray):
 
 
 PIECE_BYTES = 1 << 20
-"""So many bytes are copied at a time."""
+"""Number of bytes that are copied at a time."""
 
 
 def joined(parts: Sequence[bytes | bytearray | memoryview]) -> bytearray:
-    """A copy of the parts, one behind the other. To copy 60 MB at once would keep all other threads waiting for 50 to
-    150 ms, most of it for memory to be given out: between two pieces they can run. So this module is not compiled.
+    """Return a copy of the parts, one after the other. Copying 60 MB at once would block all other threads for 50 to
+    150 ms, mostly for the allocation of memory: between two pieces they can run. This module is not compiled, so that
+    threads can switch there.
     """
     if sum(map(len, parts)) <= PIECE_BYTES:
         return bytearray().join(parts)

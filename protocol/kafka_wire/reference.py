@@ -1,7 +1,7 @@
 """The reference codec: a message's construct tree parses and builds it.
 
-It is twenty times slower than the generated functions and does not share their source. It decodes frames for people to
-read (`python -m kafka_wire decode`) and is the oracle for the generated functions in tests.
+It is twenty times slower than the generated functions and does not share their source. It decodes frames for output
+(`python -m kafka_wire decode`) and is the oracle for the generated functions in tests.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def decode(cls: type[T], version: int, data: bytes) -> tuple[T, int]:
-    """Decode `data`; returns the message and the number of bytes behind it, which only a request may have. Raises
+    """Decode `data`; return the message and the number of bytes after it, which only a request may have. Raises
     `DecodeError` as the generated decoder does.
     """
     layout = layout_of(cls, version)

@@ -1,7 +1,7 @@
 """(api key, version) -> codec, and the declared versions.
 
 A connection looks up `codec(api_key, api_version)` with the first four bytes of a frame. Codecs are imported at first
-use: a client uses about fifteen of the two hundred pairs, and a start should not pay for the rest.
+use: a client uses about fifteen of the two hundred pairs, and importing the rest would slow down the start.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from kafka_wire.schema import Versions, schema_of
 from kafka_wire.values import FrozenValue, frozen
 
 API_NAMES: dict[int, str] = {key: key.title for key in ApiKey}
-"""Every declared API, under Kafka's name. A server chooses which of these it offers."""
+"""Every declared API, under Kafka's name. A server advertises a subset of these."""
 
 LARGEST = 0x7FFF
 
 
 @frozen
 class Codec(FrozenValue):
-    """One API in one version. `flexible` decides the versions of both headers; see `headers`. `decode_request` ignores
-    surplus bytes after the request (see `codecs`), `decode_response` rejects them.
+    """One API in one version. `flexible` determines the versions of both headers; see `headers`. `decode_request`
+    ignores surplus bytes after the request (see `codecs`), `decode_response` rejects them.
     """
 
     api_key: int
@@ -41,12 +41,12 @@ class Codec(FrozenValue):
 
     @property
     def encode_request(self) -> Callable[[Any, bytearray], None]:
-        """The client's half."""
+        """The encoder that clients use."""
         return encoder(self.request, self.api_version)
 
     @property
     def decode_response(self) -> Callable[[bytes, int, int], Any]:
-        """The client's half."""
+        """The decoder that clients use."""
         return decoder(self.response, self.api_version)
 
 
@@ -55,14 +55,14 @@ def _module_name(name: str) -> str:
 
 
 def messages(api_key: int) -> tuple[type[Any], type[Any]]:
-    """The request and response classes of an API; KeyError for an undeclared one."""
+    """Return the request and response classes of an API. Raises KeyError for an undeclared API."""
     name = API_NAMES[api_key]
     module = importlib.import_module(f"kafka_wire.api.{_module_name(name)}")
     return getattr(module, name + "Request"), getattr(module, name + "Response")
 
 
 def versions_of(api_key: int) -> Versions:
-    """The declared versions of an API; KeyError for an undeclared one. Imports no declaration."""
+    """Return the declared versions of an API. Raises KeyError for an undeclared API. Imports no declaration."""
     from kafka_wire.generated.versions import VERSIONS
 
     return Versions(*VERSIONS[api_key])
@@ -92,9 +92,9 @@ class _Codecs(dict[int, Codec]):
 
 
 CODECS = _Codecs()
-"""For the hot path: indexed with a frame's first four bytes as an unsigned int; raises `UnknownApiError`."""
+"""Codecs for the hot path: indexed with a frame's first four bytes as an unsigned int; raises `UnknownApiError`."""
 
 
 def codec(api_key: int, api_version: int) -> Codec:
-    """The codec of an API in a version; `UnknownApiError` when not declared."""
+    """Return the codec of an API in a version. Raises `UnknownApiError` if it is not declared."""
     return CODECS[(api_key & 0xFFFF) << 16 | (api_version & 0xFFFF)]

@@ -8,8 +8,8 @@
         protocols: list[JoinGroupRequestProtocol] = array(JoinGroupRequestProtocol, "0+")
 
 The class becomes a slots dataclass: one class for all versions, every field with Kafka's default. From the same
-declaration `layout` makes a construct tree, of which `generate` writes Python functions for the wire; the tree itself
-is the oracle (`reference`).
+declaration `layout` makes a construct tree, and `generate` turns the tree into Python functions that decode and encode;
+the tree itself is the oracle of tests (`reference`).
 
 Version ranges are written as in Kafka's JSON definitions ("3", "0-2", "5+", "none"). A field that is not in a version
 keeps its default when decoded and is omitted when encoded.
@@ -39,7 +39,7 @@ class Versions(FrozenValue):
 
     @classmethod
     def parse(cls, text: str) -> Versions:
-        """Read "3", "0-2", "5+" or "none"; ValueError otherwise."""
+        """Parse "3", "0-2", "5+" or "none". Raises ValueError otherwise."""
         if text == "none":
             return cls(0, -1)
         if text.endswith("+"):
@@ -89,7 +89,7 @@ class Field(FrozenValue):
     default: Any
 
     def fresh_default(self) -> Any:
-        """The default; a new object where it is mutable."""
+        """Return the default; a new object if it is mutable."""
         return self.default() if callable(self.default) else self.default
 
 
@@ -104,21 +104,21 @@ class Schema(FrozenValue):
     api_key: int | None
     request: bool
     surplus: bool
-    """Whether bytes may follow the message, which are ignored (see `codecs`)."""
+    """True if bytes may follow the message; such bytes are ignored (see `codecs`)."""
 
     def fields_of(self, version: int) -> list[Field]:
-        """The untagged fields of `version`, in wire order."""
+        """Return the untagged fields of `version`, in wire order."""
         return [f for f in self.fields if version in f.versions and version not in f.tagged]
 
     def tagged_fields_of(self, version: int) -> list[Field]:
-        """The fields in the tag buffer of `version`, ordered by tag."""
+        """Return the fields in the tag buffer of `version`, ordered by tag."""
         return sorted(
             (f for f in self.fields if version in f.versions and version in f.tagged), key=lambda field: field.tag
         )
 
 
 def schema_of(cls: type[Any]) -> Schema:
-    """The declaration behind a message or struct class."""
+    """Return the declaration of a message or struct class."""
     schema: Schema = cls.__schema__
     return schema
 
@@ -127,8 +127,8 @@ _absent: dict[type[Any], Any] = {}
 
 
 def absent(cls: type[T]) -> T:
-    """A struct's defaults, which a tagged field has when it is not sent: one object, for messages made by the thousand.
-    Nobody changes it. Encoders recognise it without a look at its fields.
+    """Return a struct's defaults, which a tagged field has when it is not sent: one object, for messages made by the
+    thousand. It must not be changed. Encoders recognise the object without comparing its fields.
     """
     made: T | None = _absent.get(cls)
     if made is None:
@@ -137,7 +137,7 @@ def absent(cls: type[T]) -> T:
 
 
 class _Declared:
-    """A field as a class declares it: the arguments of `Field` in words."""
+    """A field as a class declares it: the arguments of `Field` as text."""
 
     __slots__ = ("_default", "_nullable", "_tag", "_tagged", "_type", "_versions")
 
@@ -150,7 +150,7 @@ class _Declared:
         self._tag = tag
 
     def named(self, name: str) -> Field:
-        """The field with its name."""
+        """Return the field with its name."""
         return Field(
             name=name,
             type=self._type,
@@ -162,7 +162,7 @@ class _Declared:
         )
 
     def default(self) -> Any:
-        """The same for dataclass."""
+        """Return the default in the form that `dataclass` expects."""
         if callable(self._default):
             return dataclasses.field(default_factory=self._default)
         return dataclasses.field(default=self._default)
@@ -170,7 +170,7 @@ class _Declared:
 
 def _declare(
     type_: Type, versions: str, nullable: str, default: Any, tagged: str | None, tag: int
-) -> Any:  # Any: dataclass_transform wants the right-hand side to fit each annotation
+) -> Any:  # Any: dataclass_transform requires the right-hand side to fit each annotation
     return _Declared(type_, versions, nullable, default, tagged, tag)
 
 
@@ -199,7 +199,7 @@ records = _scalar("records", None)
 
 
 def _type_of(of: Any) -> Type:
-    """`of` is a struct class or one of the scalar functions above."""
+    """Return the type for `of`: a struct class or one of the scalar functions above."""
     if isinstance(of, type):
         return Type("struct", struct=of)
     kind: str = of.__name__
@@ -222,7 +222,7 @@ def struct(
     tagged: str | None = None,
     tag: int = -1,
 ) -> Any:
-    """Declare a single nested struct. Its default is a struct of defaults, or None where Kafka's default is null."""
+    """Declare a single nested struct. Its default is a struct of defaults, or None if Kafka's default is null."""
     return _declare(_type_of(of), versions, nullable, of if default is ... else default, tagged, tag)
 
 
@@ -238,10 +238,11 @@ def message(
     """Turn a class of declared fields into a slots dataclass that carries its `Schema` as `__schema__`.
 
     `api_key` is the key of a request, a response or a coordinator record. A struct within a message has neither key nor
-    versions; those of the enclosing message apply. `surplus`: bytes may follow the message, as they may any request.
+    versions; those of the enclosing message apply. `surplus`: bytes may follow the message, as they may follow any
+    request.
 
-    A start declares about a hundred messages and structs and uses a dozen. So only the class is made here; each method,
-    what `dataclasses.fields` returns and the schema are made when they are first asked for.
+    A start declares about a hundred messages and structs and uses a dozen. So this function makes only the class; each
+    method, the result of `dataclasses.fields` and the schema are made at first use.
     """
 
     def decorate(cls: type[T]) -> type[T]:
@@ -273,7 +274,7 @@ def message(
 
 
 class _Later:
-    """An attribute of a class that is made when it is first read, and then takes this one's place."""
+    """An attribute of a class that is computed when it is first read, and then replaced by its value."""
 
     def __init__(self, make: Callable[[type[Any]], Any]) -> None:
         self._make = make
@@ -288,7 +289,9 @@ class _Later:
 
 
 def _lazy(name: str, declared: dict[str, _Declared]) -> Callable[..., Any]:
-    """A stand-in for a method that `dataclass` would generate; it generates the method at the first call."""
+    """Return a stand-in for a method that `dataclass` would generate; the stand-in generates the method at the first
+    call.
+    """
 
     def first_call(self: Any, *arguments: Any, **named: Any) -> Any:
         cls = type(self)
@@ -301,11 +304,11 @@ def _lazy(name: str, declared: dict[str, _Declared]) -> Callable[..., Any]:
 
 
 def _whole(cls: type[Any], declared: dict[str, _Declared], only: str = "") -> type[Any]:
-    """The dataclass with these fields, and with one of METHODS."""
+    """Return the dataclass with these fields, and with one of METHODS."""
     return dataclasses.make_dataclass(
         cls.__name__,
         [(name, cls.__annotations__[name], field.default()) for name, field in declared.items()],
-        namespace={"__doc__": cls.__doc__},  # without one dataclass has inspect build a signature
+        namespace={"__doc__": cls.__doc__},  # without `__doc__`, dataclass makes inspect build a signature
         init=only == "__init__",
         repr=only == "__repr__",
         eq=only == "__eq__",

@@ -1,6 +1,6 @@
 """Base classes for dataclasses that a start needs. Dataclass would generate their methods as source and compile each
-one, for about a tenth of a millisecond: 300 of them were a quarter of a start on CPython 3.11. So such a class is
-declared without them and inherits them, slower to call:
+method, which takes about a tenth of a millisecond: 300 methods were a quarter of a start on CPython 3.11. So such a
+class is declared without these methods and inherits them; the inherited methods are slower to call:
 
     @dataclass(slots=True, repr=False, eq=False)
     class Expire(Value):
@@ -8,7 +8,7 @@ declared without them and inherits them, slower to call:
     @frozen
     class Node(FrozenValue):
 
-Modules that mypyc compiles cannot inherit from these; theirs have no such methods.
+Modules that mypyc compiles cannot inherit from these classes; dataclasses in such modules have no such methods.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ T = TypeVar("T")
 
 
 class Value:
-    """A dataclass that equals others of its class with equal fields. It cannot be hashed, as it has `__eq__` alone."""
+    """A dataclass whose instances are equal if their classes and fields are. Instances cannot be hashed, as the class
+    has only `__eq__`.
+    """
 
     __slots__ = ()
     __dataclass_fields__: dict[str, Any]
@@ -41,7 +43,7 @@ class Value:
 
 
 class FrozenValue(Value):
-    """The same for what never changes: it can be hashed."""
+    """A `Value` that never changes: it can be hashed."""
 
     __slots__ = ()
 
@@ -51,7 +53,7 @@ class FrozenValue(Value):
 
 @dataclass_transform(frozen_default=True)
 def frozen(cls: type[T]) -> type[T]:
-    """Make a dataclass with slots that type checkers let nobody change. At run time nothing prevents it: dataclass
-    would compile two more methods for that, and an `__init__` that goes around them.
+    """Make a dataclass with slots that type checkers treat as immutable. At run time nothing prevents changes:
+    dataclass would compile two more methods for that, and an `__init__` that bypasses them.
     """
     return dataclass(slots=True, repr=False, eq=False)(cls)

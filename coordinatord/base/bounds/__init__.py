@@ -1,5 +1,5 @@
-"""What a process keeps of what peers name and send, bounded in bytes.
+"""Limits in bytes for data that peers name and send.
 
-mapping.py   a table keyed by peers' words: its oldest entries go when it is full
-shares.py    what connections have under way at a time: whoever has most is refused when it is too much
+mapping.py   a table whose keys peers choose; it drops its oldest entries when it is full
+shares.py    data in transit of all connections; if there is too much, the connection with the most is closed
 """

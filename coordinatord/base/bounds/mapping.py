@@ -15,21 +15,23 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 ENTRY_BYTES: Final = 220
-"""What an OrderedDict needs for an entry, at most (measured): it doubles its tables when two thirds are in use."""
+"""Memory of an entry in an OrderedDict, at most (measured): it doubles its tables when two thirds are in use."""
 
 
 def text_bytes(text: str) -> int:
-    """Bytes of a string, at most. Always the same, unlike sys.getsizeof, which grows when a string is encoded."""
+    """Return the maximum size of a string in bytes. The result is always the same, unlike that of sys.getsizeof, which
+    grows when a string is encoded.
+    """
     return 50 + len(text) if text.isascii() else 80 + 4 * len(text)
 
 
 def size_of(key: tuple[object, ...]) -> int:
-    """Bytes of a tuple and of its strings, which are counted in full although other objects may share them."""
+    """Return the size of a tuple and its strings, which count in full although other objects may share them."""
     return getsizeof(key) + sum([text_bytes(each) for each in key if isinstance(each, str)])
 
 
 class BoundedMapping(Generic[K, V]):
-    """Holds `most_bytes` at most. A new entry evicts those that were added or touched longest ago.
+    """A mapping of at most `most_bytes`. A new entry evicts the entries that were added or touched longest ago.
 
     `bytes_of(key, value)` returns the bytes of an entry, always the same for the same entry. An entry larger than the
     whole mapping is not kept.
@@ -67,7 +69,7 @@ class BoundedMapping(Generic[K, V]):
         self.bytes += size
 
     def touch(self, key: K) -> V | None:
-        """The value, whose entry becomes the newest; None if there is none."""
+        """Return the value and make its entry the newest; None if there is no entry."""
         if key not in self._entries:
             return None
         self._entries.move_to_end(key)

@@ -1,8 +1,8 @@
-"""What connections have under way at a time, bounded for all of them together.
+"""A limit for the data in transit of all connections together.
 
-A limit for each connection is none for a peer that opens thousands. So what may be large is counted for all of them,
-and when the sum is too large, whoever has most has to give up. A peer that does not read, or does not finish what it
-sends, loses its own connection so; one that has little is not affected.
+A limit for each connection does not limit a peer that opens thousands. So data that may be large is counted for all
+connections together, and when the sum is too large, the holder with the most bytes must release them. A peer that does
+not read, or does not finish what it sends, thus loses its own connection; a peer with few bytes is not affected.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Protocol
 
 
 class Holder(Protocol):
-    """Has bytes under way: hashable by identity."""
+    """An object that holds data in transit: hashable by identity."""
 
     def give_up(self) -> object:
-        """Let them go now: there are too many in all."""
+        """Release the data now: all holders together have too much."""
         ...
 
 
 class Shares:
-    """The bytes of all holders: `most_bytes` at most, except those of a holder that is alone."""
+    """The bytes of all holders: `most_bytes` at most, except if a single holder has more."""
 
     __slots__ = ("_held", "bytes", "most_bytes")
 
@@ -33,11 +33,13 @@ class Shares:
 
     @property
     def room(self) -> int:
-        """How many bytes more there may be before somebody has to give up."""
+        """The number of bytes that can be added before a holder must release its data."""
         return max(0, self.most_bytes - self.bytes)
 
     def hold(self, holder: Holder, size: int) -> None:
-        """`holder` has `size` bytes from now on; 0 for none. While the sum is too large, whoever has most gives up."""
+        """Set the size of what `holder` holds, in bytes; 0 for nothing. While the sum is too large, the largest holder
+        has to give up.
+        """
         self.bytes += size - self._held.pop(holder, 0)
         if size:
             self._held[holder] = size

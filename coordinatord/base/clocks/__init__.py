@@ -1,4 +1,4 @@
-"""Time: the daemon's one clock, and what happens at a time.
+"""Time: the daemon's one clock, and timers.
 
 clock.py        milliseconds of the epoch that never jump and never go back
 timer_wheel.py  the hierarchical timing wheel, pure: schedule, cancel, advance

@@ -14,7 +14,7 @@ MAX_SLEW = 0.05
 
 
 class Clock:
-    """Call the instance for the time; call `follow_wall` about every second."""
+    """The clock. Call the instance for the time; call `follow_wall` about every second."""
 
     __slots__ = ("_ahead_s", "_followed_s", "_now_ms", "_offset_s")
 
@@ -25,9 +25,11 @@ class Clock:
         self._now_ms = 0
 
     def __call__(self) -> int:
-        """The same object for the same millisecond: members and connections keep when they were last heard."""
+        """Return the time in ms. The same object is returned within a millisecond, since members and connections keep
+        the time of their last request.
+        """
         now_ms = int((time.monotonic() + self._offset_s) * 1000)
-        last_ms = self._now_ms  # once: other threads ask, too
+        last_ms = self._now_ms  # read once: other threads call, too
         if last_ms == now_ms:
             return last_ms
         self._now_ms = now_ms
@@ -39,12 +41,12 @@ class Clock:
         room_s = MAX_SLEW * (now_s - self._followed_s)
         self._followed_s = now_s
         off_s = time.time() + self._ahead_s - (now_s + self._offset_s)
-        # Never back by more than the elapsed time, so the clock stands still at worst.
+        # Never back by more than the elapsed time, so that the clock stands still at worst.
         self._offset_s += max(-room_s, min(room_s, off_s))
         return off_s
 
     def jump(self, seconds: float) -> None:
-        """Go ahead of the wall clock, and stay so far ahead: for tests. Timers have to be told (`Timers.jumped`)."""
+        """Move ahead of the wall clock, permanently: for tests. `Timers.jumped` must be called afterwards."""
         assert seconds >= 0, "the clock never goes back"
         self._offset_s += seconds
         self._ahead_s += seconds

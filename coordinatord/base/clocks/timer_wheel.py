@@ -58,11 +58,11 @@ class TimerWheel(Generic[K]):
         self._place(key, deadline_ms if tick_ms == 1 else -(-deadline_ms // tick_ms))
 
     def cancel(self, key: K) -> bool:
-        """Cancel the timer; False if there is none."""
+        """Cancel the timer. Returns False if there is none."""
         slot = self._slot_of.pop(key, None)
         if slot is None:
             return False
-        del slot[key]  # the mask may now point to an empty slot: `advance` clears it when it gets there
+        del slot[key]  # the mask may now point to an empty slot: `advance` clears the bit when it reaches the slot
         return True
 
     def advance(self, now_ms: int, limit: int = 10_000) -> list[K]:
@@ -80,7 +80,9 @@ class TimerWheel(Generic[K]):
         return expired
 
     def next_deadline_ms(self) -> int | None:
-        """When `advance` next has work: never after the earliest timer, sometimes before. None: no timer."""
+        """Return the time at which `advance` next has work: never after the earliest timer, sometimes before. None
+        without timers.
+        """
         if not self._slot_of:
             return None
         if self._due or self._draining:
@@ -101,7 +103,9 @@ class TimerWheel(Generic[K]):
         self._slot_of[key] = slot
 
     def _first_slot(self) -> tuple[int, int]:
-        """The (level, index) of the first slot in use; clears the mask bits of empty slots. There must be a timer."""
+        """Return the (level, index) of the first slot in use; clear the mask bits of empty slots. There must be a
+        timer.
+        """
         for level, mask in enumerate(self._masks):
             while mask:
                 index = (mask & -mask).bit_length() - 1
@@ -112,12 +116,16 @@ class TimerWheel(Generic[K]):
         raise AssertionError("no slot holds the timers")
 
     def _start_of(self, level: int, index: int) -> int:
-        """The first tick of a slot. Slots of a level share the higher digits of the current tick and come after it."""
+        """Return the first tick of a slot. Slots of a level share the higher digits of the current tick and come after
+        it.
+        """
         shift = level * BITS
         return (self._current >> (shift + BITS) << (shift + BITS)) | (index << shift)
 
     def _enter_next_slot(self, target: int) -> bool:
-        """Move time to the first slot in use, to be drained; False (and time at `target`) if that comes later."""
+        """Move time to the first slot in use, to be drained; if that slot is later than `target`, move time to `target`
+        and return False.
+        """
         if self._slot_of:
             level, index = self._first_slot()
             start = self._start_of(level, index)
@@ -142,5 +150,5 @@ class TimerWheel(Generic[K]):
             else:
                 self._place(key, tick)
         if not slot:
-            slot.clear()  # an empty dict keeps the table that it had, of a hundred thousand timers perhaps
+            slot.clear()  # an empty dict keeps its table, which may have been for a hundred thousand timers
         return work

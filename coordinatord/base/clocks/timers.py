@@ -1,23 +1,24 @@
 """The timer wheel on the event loop: one loop timer for the earliest deadline of all.
 
-Two kinds of keys are in the wheel: those of coordinators, which go to `on_expired`, and `Alarm`s, callbacks that
-somebody wants at a time. A turn of the loop expires them for `SLICE_S` at most, so that a hundred thousand that are
-due together do not keep the sockets waiting; what is left goes on in the next turn.
+Two kinds of keys are in the wheel: keys of coordinators, which `on_expired` receives, and `Alarm`s, which are callbacks
+at a time. A turn of the loop expires timers for `SLICE_S` at most, so that a hundred thousand timers with one deadline
+do not delay the sockets; the remaining timers expire in the next turns.
 
-Timers go off in rounds, and a round begins with reading. It is about what is due when it begins, and nothing of that
-goes off before the loop has read what lay in the sockets at that moment: whoever is about to be expelled may have said
-in time that he is alive, or that he joins, or ends his transaction. He has not been heard if the loop had work for
-seconds, or the process was stopped: what a loop does first after that may be its timers (uvloop's does; asyncio's own
-reads first). How late a timer is does not tell how long nobody has read, so each round waits for some turns of the
-loop, which take microseconds where there is nothing to do. It does so once, and for those who are behind it does
-`BEHIND_S` of work at most: the dead go in the first round after their deadline, however often and for however long the
-process is stopped meanwhile, and whatever others send.
+Timers expire in rounds. A round covers the timers that are due when the round begins, and it begins with reading: none
+of its timers expires before the loop has read everything that was in the sockets when the round began. A member whose
+session is about to expire may have sent a heartbeat, a join, or the end of its transaction in time, but the loop has
+not read it if the loop was busy for seconds or the process was stopped: after such a pause, the loop may run its timers
+first (uvloop does; asyncio's own loop reads first). The lateness of a timer does not show how long the loop has not
+read, so each round waits for some turns of the loop, which take microseconds if there is nothing to do. A round waits
+once, and spends at most `BEHIND_S` on clients with a backlog of requests: dead members expire in the first round after
+their deadline, no matter how often and how long the process is stopped meanwhile, and whatever other clients send.
 
-`wait_alarm` is for those who only wait and whom nobody expels: a fetch without records, of which a client has two a
-second. Where the wait is long, the alarm is in a wheel of its own, for two reasons. Nobody reads first for it: the
-turns for that were two fifths of all that the loop made for sixty consumers. And the loop need not wake for each: an
-idle process pays more for being woken than for ending the wait, since meanwhile others have had the processor's caches.
-So such an alarm may be `LATE_MS` late, and those that are due go off when the next one is set.
+`wait_alarm` is for requests that only wait and whose end removes no member, such as a fetch without records: a client
+sends two of them per second. A long wait has its alarm in a wheel of its own, for two reasons. No reading precedes such
+an alarm: the turns for reading were two fifths of all turns of the loop with sixty consumers. And the loop need not
+wake for each of these alarms: in an idle process, waking up costs more than ending the wait, since other processes have
+used the processor's caches meanwhile. So such an alarm may be `LATE_MS` late, and the alarms that are due go off when
+the next one is set.
 """
 
 from __future__ import annotations
@@ -31,35 +32,43 @@ from typing import Any
 from coordinatord.base.clocks.timer_wheel import TimerWheel
 
 TICK_MS = 1
-"""How late a timer may be, and as much again by the clock behind it. Kafka's timer ticks every millisecond, too."""
+"""Maximum lateness of a timer; the clock behind it may add as much again. Kafka's timer also ticks every
+millisecond.
+"""
 
 SLICE_S = 0.003
-"""For how long a turn expires timers. One may do next to nothing, or end a group, log that and tell of it: 100 µs."""
+"""Maximum time in seconds that one turn of the loop spends on expiring timers. One timer may do next to nothing, or end
+a group, write that to the log and log a line: 100 µs.
+"""
 
 BATCH = 20
-"""Timers between two looks at the clock."""
+"""Timers between two reads of the clock."""
 
 READING_TURNS = 4
-"""Turns until everything has been read that lay in the sockets before, also in those that were not accepted yet, and
-all requests of it were looked at, unless somebody says that he is behind. uvloop needs three, asyncio's own loop four:
-it makes a connection in several steps."""
+"""Number of turns until the loop has read everything that was in the sockets before, including sockets that were not
+accepted yet, and has checked all requests among it, unless `is_behind` returns True. uvloop needs three turns,
+asyncio's own loop four: it makes a connection in several steps.
+"""
 
 LATE_MS = 16
-"""How much later than its deadline a long wait may end."""
+"""Maximum lateness of the end of a long wait."""
 
 LONG_MS = 400
-"""A wait is long from here on. fetch.max.wait.ms is 500 by default in most clients, and 5,000 in some."""
+"""Minimum duration of a long wait. fetch.max.wait.ms is 500 by default in most clients, and 5,000 in some."""
 
 BEHIND_S = 0.05
-"""How long the loop may work, not counting when it stands still, for those who are behind: on ten thousand heartbeats.
-Who sends more than is looked at is always behind, and what is due must not wait for that."""
+"""Maximum time in seconds that the loop works for clients with a backlog before timers expire, not counting time when
+the process stands still: ten thousand heartbeats. A client that sends more than the loop can serve always has a
+backlog, and timers that are due must not wait for it.
+"""
 
 ASLEEP = 1 << 62
-"""`_wakes_at_ms` where there is nothing to wake for."""
+"""Value of `_wakes_at_ms` if there is no deadline."""
 
 AWAKE = -1
-"""`_wakes_at_ms` in a round, and right before one: it looks for the next deadline when it ends, whatever is set
-meanwhile."""
+"""Value of `_wakes_at_ms` during a round, and right before one: at its end the round looks up the next deadline, so
+that timers set meanwhile need no wake-up of their own.
+"""
 
 
 class Alarm:
@@ -72,15 +81,16 @@ class Alarm:
         self.callback = callback
 
     def cancel(self) -> None:
-        """Unset it; harmless when it has gone off."""
+        """Cancel the alarm; no effect after the callback was called."""
         self._timers.wheel.cancel(self)
 
 
 class Timers:
-    """Schedules on the wheel, wakes with the loop.
+    """Timers on the wheel, and the loop timer that wakes for them.
 
-    A callback may set timers, or close them all. So no function asks an attribute again after it has called one: what
-    a condition has said of it before, mypy and mypyc take for granted until the function ends.
+    A callback may set timers, or close all of them. So no function reads an attribute again after it has called a
+    callback: mypy and mypyc assume until the end of the function that an earlier condition on the attribute still
+    holds.
     """
 
     def __init__(
@@ -92,8 +102,8 @@ class Timers:
         *,
         late_ms: int = 0,
     ) -> None:
-        """`is_behind`: whether there may be requests that were not looked at, though their sockets were read. Where
-        alarms may be `late_ms` late, a round begins with what is due and does not read first.
+        """`is_behind` returns whether there may be unserved requests although their sockets were read. If alarms may be
+        `late_ms` late, a round expires timers without reading first.
         """
         self.wheel: TimerWheel[Any] = TimerWheel(TICK_MS, now_ms())
         self._loop = loop
@@ -106,28 +116,28 @@ class Timers:
         self._handle: asyncio.TimerHandle | None = None
         self._wakes_at_ms = ASLEEP
         self._is_closed = False
-        self._due_ms = 0  # a round is about what is due by then
-        self._turns = 0  # that it has waited for since somebody was behind
+        self._due_ms = 0  # a round covers timers that are due by then
+        self._turns = 0  # turns that the round has waited for since `is_behind` last returned True
         self._behind_until_s = 0.0
 
     @property
     def count(self) -> int:
-        """How many timers are set."""
+        """The number of timers that are set."""
         waits = self._waits
         return len(self.wheel) + (0 if waits is None else len(waits.wheel))
 
     def schedule(self, key: Hashable, deadline_ms: int) -> None:
-        """Set a group's timer, replacing an earlier one of this key."""
+        """Set the timer of a key, replacing an earlier timer of this key."""
         self.wheel.schedule(key, deadline_ms)
         if deadline_ms < self._wakes_at_ms:
             self._wake_at(deadline_ms)
 
     def cancel(self, key: Hashable) -> None:
-        """Unset a group's timer."""
+        """Cancel the timer of a key."""
         self.wheel.cancel(key)
 
     def alarm(self, deadline_ms: int, callback: Callable[[], object]) -> Alarm:
-        """Call back at `deadline_ms` or soon after."""
+        """Call `callback` at `deadline_ms` or soon after."""
         made = Alarm(self, callback)
         self.wheel.schedule(made, deadline_ms)
         if deadline_ms < self._wakes_at_ms:
@@ -135,7 +145,7 @@ class Timers:
         return made
 
     def wait_alarm(self, deadline_ms: int, callback: Callable[[], object]) -> Alarm:
-        """The same for somebody who only waits, and may have to for `LATE_MS` longer if the wait is long."""
+        """Call `callback` at `deadline_ms`; if the wait is long, up to `LATE_MS` later. For requests that only wait."""
         now_ms = self._now_ms()
         if deadline_ms - now_ms < LONG_MS or self._is_closed:
             return self.alarm(deadline_ms, callback)
@@ -148,14 +158,14 @@ class Timers:
         return made
 
     def _look_soon(self) -> None:
-        """The loop is awake: let go off in its next turn what is due."""
+        """Expire in the loop's next turn the timers that are due: the loop is awake."""
         self._wakes_at_ms = AWAKE
         if self._handle is not None:
             self._handle.cancel()
         self._loop.call_soon(self._look)
 
     def close(self) -> None:
-        """No timer goes off any more."""
+        """Stop: no timer expires any more."""
         self._is_closed = True
         self._wakes_at_ms = AWAKE
         if self._handle is not None:
@@ -164,7 +174,7 @@ class Timers:
             self._waits.close()
 
     def jumped(self) -> None:
-        """The clock has jumped ahead, which the loop's own clock has not: what is due by now goes off soon."""
+        """Expire soon the timers that are due after the clock has jumped ahead, since the loop's own clock has not."""
         if self._waits is not None:
             self._waits.jumped()
         if self._is_closed or self._wakes_at_ms == AWAKE:
@@ -175,14 +185,14 @@ class Timers:
 
     @property
     def is_due(self) -> bool:
-        """Whether something is going off, or is about to."""
+        """True if timers are expiring, or are about to."""
         if self._waits is not None and self._waits.is_due:
             return True
         next_ms = self.wheel.next_deadline_ms()
         return self._wakes_at_ms == AWAKE or (next_ms is not None and next_ms <= self._now_ms())
 
     def _wake_at(self, deadline_ms: int) -> None:
-        """Wake the loop for `deadline_ms`, which is earlier than what it would wake for."""
+        """Wake the loop for `deadline_ms`, which is earlier than the deadline that it would wake for."""
         if self._handle is not None:
             self._handle.cancel()
         self._wakes_at_ms = deadline_ms
@@ -191,7 +201,7 @@ class Timers:
         self._handle = self._loop.call_later(delay_s, self._look)
 
     def _look(self) -> None:
-        """Sleep until the next deadline, or begin a round if that has passed."""
+        """Sleep until the next deadline, or begin a round if the deadline has passed."""
         if self._is_closed:
             return
         self._wakes_at_ms = ASLEEP
@@ -212,7 +222,7 @@ class Timers:
         self._loop.call_soon(self._read)
 
     def _read(self) -> None:
-        """A turn of the loop in which it reads. When there have been enough of them, let go off what is due."""
+        """Count a turn of the loop in which it reads. After enough turns, expire the timers that are due."""
         self._turns += 1
         if self._is_behind() and thread_time() < self._behind_until_s:
             self._turns = 0
@@ -222,29 +232,31 @@ class Timers:
             self._expire()
 
     def _expire(self) -> None:
-        """Let go off what is due, for a slice of this turn, and what is left in the turns that follow."""
+        """Expire timers that are due, for a slice of this turn, and the remaining ones in the turns that follow."""
         ends_s = perf_counter() + SLICE_S
         try:
             while self._expire_some():
                 if perf_counter() >= ends_s:
-                    # The collector counts objects that are made less those that are dropped, and sessions that end
-                    # drop as many: it would find all of a hundred thousand's in one go, 20 ms later.
+                    # The collector counts allocations minus deallocations, and sessions that end free as many objects
+                    # as they make: without this call it would collect all objects of a hundred thousand sessions at
+                    # once, 20 ms later.
                     gc.collect(1)
                     self._loop.call_soon(self._expire)
                     return
         except BaseException:
-            self._loop.call_soon(self._look)  # one that fails takes no others with it
+            self._loop.call_soon(self._look)  # a callback that fails does not affect other timers
             raise
         self._look()
 
     def _expire_some(self) -> bool:
-        """A batch of what is due; whether there is more of it."""
+        """Expire a batch of timers that are due; returns whether there are more."""
         return all(self._expire_one() for _ in range(BATCH))
 
     def _expire_one(self) -> bool:
-        """One that is due, if there is any; whether there is more.
+        """Expire one timer that is due, if there is any; returns whether there are more.
 
-        The wheel gives them one by one: what a callback cancels does not go off, and if one fails the others stay.
+        The wheel returns timers one by one: a timer that a callback cancels does not expire, and if one callback fails
+        the other timers remain.
         """
         if self._is_closed:
             return False

@@ -1,4 +1,4 @@
-"""Parses listeners: Kafka's form, `PLAINTEXT://host:port`, and plain `host:port`.
+"""Parsing of listeners: Kafka's form, `PLAINTEXT://host:port`, and plain `host:port`.
 
 An empty host means every interface, as in Kafka; port 0 means any free port.
 """
@@ -11,7 +11,7 @@ from coordinatord.base.config.kinds import Unacceptable, listed, shown
 from kafka_wire.values import FrozenValue, frozen
 
 WILDCARDS = frozenset({"", "0.0.0.0", "::"})
-"""Hosts that mean "every interface": a server can listen there, a client cannot connect there."""
+"""Hosts that mean "every interface": a server can bind them, a client cannot connect to them."""
 
 
 @frozen
@@ -21,7 +21,7 @@ class Listener(FrozenValue):
     name: str
     """Kafka's listener name, upper case; PLAINTEXT when only host:port was given."""
     host: str
-    """Without the brackets of an IPv6 address; empty for every interface."""
+    """The host without the brackets of an IPv6 address; empty for every interface."""
     port: int
 
     @property
@@ -34,19 +34,21 @@ class Listener(FrozenValue):
 
 @frozen
 class Endpoint(FrozenValue):
-    """Where to listen, and the address that clients are told."""
+    """The address to bind, and the address that responses give to clients."""
 
     name: str
     host: str
-    """To bind; empty for every interface."""
+    """Host to bind; empty for every interface."""
     port: int
-    """To bind; 0 for any free port."""
+    """Port to bind; 0 for any free port."""
     advertised_host: str
-    """Never empty and never a wildcard."""
+    """Host for clients; never empty and never a wildcard."""
     advertised_port: int
-    """0: the port that was bound."""
+    """Port for clients; 0 for the port that was bound."""
     v6_only: bool = False
-    """Whether another listener has the same port in IPv4: this one must not take clients of IPv4 then (KIP-797)."""
+    """True if another listener has the same port in IPv4, so that this listener must not accept IPv4 clients
+    (KIP-797).
+    """
 
 
 def parse_listener(entry: str, default_name: str = "PLAINTEXT") -> Listener:
@@ -77,7 +79,7 @@ def parse_listeners(value: object) -> tuple[Listener, ...]:
 
 
 def parse_admin_listener(value: object) -> tuple[Listener, ...]:
-    """At most one listener, `http://host:port` or `host:port`."""
+    """Parse at most one listener, `http://host:port` or `host:port`."""
     listeners = tuple(parse_listener(entry, "HTTP") for entry in listed(value))
     if len(listeners) > 1:
         raise Unacceptable("takes one address only")
@@ -87,7 +89,7 @@ def parse_admin_listener(value: object) -> tuple[Listener, ...]:
 
 
 def parse_protocol_map(value: object) -> tuple[tuple[str, str], ...]:
-    """`NAME:PROTOCOL,NAME:PROTOCOL` -> ((NAME, PROTOCOL), …)."""
+    """Parse `NAME:PROTOCOL,NAME:PROTOCOL` into ((NAME, PROTOCOL), …)."""
     protocols = []
     for entry in listed(value):
         name, colon, protocol = entry.partition(":")
@@ -98,8 +100,8 @@ def parse_protocol_map(value: object) -> tuple[tuple[str, str], ...]:
 
 
 def endpoints(listeners: tuple[Listener, ...], advertised: tuple[Listener, ...]) -> tuple[Endpoint, ...]:
-    """Pair each listener with its advertised address, by listener name. As in Kafka, a listener without one advertises
-    the bound host, or the machine's name if it is bound to every interface.
+    """Pair each listener with its advertised address, by listener name. As in Kafka, a listener without advertised
+    address advertises the bound host, or the machine's name if it is bound to every interface.
     """
     told = {listener.name: listener for listener in advertised}
     pairs = []

@@ -22,7 +22,7 @@ def _authorizer(value: object) -> str:
 
 
 def _principals(value: object) -> tuple[str, ...]:
-    """`User:alice;User:bob`: semicolons, because the names of certificates have commas."""
+    """Parse `User:alice;User:bob`: separated by semicolons, because the names of certificates have commas."""
     found = []
     for each in text(value).split(";"):
         if principal := trim(each):
@@ -34,7 +34,7 @@ def _principals(value: object) -> tuple[str, ...]:
 
 
 def _per_address(value: object) -> tuple[tuple[str, int], ...]:
-    """`HOST:COUNT,…`, addresses or names that are looked up now."""
+    """Parse `HOST:COUNT,…`; a host is an address, or a name that is looked up at once."""
     found: list[tuple[str, int]] = []
     for each in text(value).split(","):
         if not trim(each):
@@ -55,7 +55,7 @@ def _per_address(value: object) -> tuple[tuple[str, int], ...]:
 
 @dataclasses.dataclass(slots=True, kw_only=True, init=False, repr=False, eq=False)
 class AdmissionSettings(SecuritySettings):
-    """The part of `Settings` about who may do what, and how much of it."""
+    """The settings of permissions and quotas."""
 
     authorizer_class_name: str = parsed(
         "", _authorizer, "text", f"{STANDARD_AUTHORIZER} checks ACLs; without it everybody may do everything."

@@ -1,8 +1,9 @@
-"""Names of Kafka's broker settings that mean nothing here: replicas, controllers, quotas, tiered storage, security we
-do not serve, and names of older releases.
+"""Names of Kafka's broker settings without effect in coordinatord: replicas, controllers, quotas, tiered storage,
+security features that are not served, and names of older releases.
 
-They are accepted so that a broker's own server.properties can be used, and named in one warning so that nobody relies
-on them. The names are those of Kafka 4.3's broker and of the releases before it; a family is given by its prefix.
+They are accepted so that a broker's own server.properties can be used, and listed in one warning so that operators do
+not rely on them. The names are those of Kafka 4.3's broker and of the releases before it; a family is given by its
+prefix.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""How one setting is declared: its type, range and default, and how a piece of text or a TOML value becomes a value
-of that type.
+"""Declaration of one setting: its type, range and default, and the parsing of text or a TOML value into a value of that
+type.
 
-A declaration is a dataclass field, so that a settings object is an ordinary typed object for those who read it and a
-table for those who load, list and document it: `integer(50, "…", minimum=1)` returns the field and hangs a `Setting`
-on its metadata. The dotted name is the attribute's with dots for underscores; no name of Kafka's has an underscore,
-so the way back is as safe.
+A declaration is a dataclass field, so that a settings object is an ordinary typed object for its readers, and a table
+for the code that loads, lists and documents it: `integer(50, "…", minimum=1)` returns the field and attaches a
+`Setting` to its metadata. The dotted name is the attribute's name with dots for underscores; no name of Kafka's has an
+underscore, so the conversion can be reversed.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from kafka_wire.java import trim
 from kafka_wire.values import FrozenValue, frozen
 
 INT_MAX = 2**31 - 1
-"""Kafka's INT: what it means by "no limit" in most limits."""
+"""Maximum of Kafka's type INT, which means "no limit" for most limits."""
 LONG_MAX = 2**63 - 1
 
 
 class Unacceptable(Exception):
-    """A value that a setting does not take; the message completes "group.max.size … " as a sentence without a full
-    stop.
+    """Raised for a value that a setting does not accept; the message completes "group.max.size … " to a sentence, and
+    has no full stop.
     """
 
 
@@ -33,29 +33,31 @@ class Setting(FrozenValue):
     """One row of the table of settings."""
 
     name: str
-    """Kafka's dotted name, or ours in the same manner."""
+    """Kafka's dotted name, or a name of our own in the same style."""
     attribute: str
-    """The attribute of `Settings` that carries the value: the name with underscores."""
+    """The attribute of `Settings` that has the value: the name with underscores."""
     kind: str
-    """What the value is, for people: "int", "true or false", "HOST:PORT list" …"""
+    """The type of the value in words: "int", "true or false", "HOST:PORT list" …"""
     parse: Callable[[object], Any]
     """Text or a TOML value -> the value. Raises Unacceptable."""
     default: Any
     doc: str
     ours: str
-    """Why the name or the default is not Kafka's; empty where both are."""
+    """The reason why the name or the default is not Kafka's; empty if both are."""
     aliases: tuple[str, ...]
-    """Other names under which Kafka or its users know it."""
+    """Other names of the setting in Kafka or among its users."""
     not_yet: bool
-    """Accepted and checked so that a broker's file can be used, without effect in this version."""
+    """True if the setting is accepted and checked so that a broker's file can be used, without effect in this
+    version.
+    """
 
     def shown(self, value: Any) -> Any:
-        """The value, for people: passwords are hidden, as Kafka hides them."""
+        """Return the value for output: passwords are hidden, as Kafka hides them."""
         return HIDDEN if value and self.is_secret else value
 
     @property
     def is_secret(self) -> bool:
-        """Nobody is told the value."""
+        """True if the value is never shown."""
         return self.kind == "password" or self.name in ("test.control.token", "test.users")
 
 
@@ -80,8 +82,8 @@ def _field(
 
 
 def declared(settings_class: type) -> dict[str, Setting]:
-    """The table of a settings class: dotted name -> row, in the order of declaration. Fields that are no settings by
-    themselves are left out.
+    """Return the table of a settings class: dotted name -> row, in the order of declaration. Fields that are not
+    settings are left out.
     """
     fields = [field for field in dataclasses.fields(settings_class) if "setting" in field.metadata]
     rows = [field.metadata["setting"](field.name) for field in fields]
@@ -111,7 +113,7 @@ def integer(
 def optional_integer(
     doc: str, *, minimum: int = 0, maximum: int = LONG_MAX, aliases: tuple[str, ...] = (), not_yet: bool = False
 ) -> int | None:
-    """An integer that is unset by default, because another setting stands in for it."""
+    """Declare an integer that is unset by default, because another setting takes its place."""
 
     def parse(value: object) -> int | None:
         if isinstance(value, str) and not value.strip():
@@ -139,7 +141,7 @@ def ratio(default: float, doc: str, *, not_yet: bool = False) -> float:
 
 
 def rate(default: float, doc: str) -> float:
-    """A positive number of so much per second."""
+    """Declare a positive number of units per second."""
 
     def parse(value: object) -> float:
         try:
@@ -174,7 +176,7 @@ def choice(
     aliases: tuple[str, ...] = (),
     not_yet: bool = False,
 ) -> str:
-    """One of a few words, in any case; the value is spelled as in `allowed`."""
+    """Declare a choice of a few words, in any case; the value is spelled as in `allowed`."""
     spelling = {word.lower(): word for word in allowed}
 
     def parse(value: object) -> str:
@@ -195,7 +197,7 @@ def words(
     aliases: tuple[str, ...] = (),
     not_yet: bool = False,
 ) -> tuple[str, ...]:
-    """A list: comma-separated text, or a TOML array."""
+    """Declare a list: comma-separated text, or a TOML array."""
 
     def parse(value: object) -> tuple[str, ...]:
         items = listed(value)
@@ -217,7 +219,7 @@ def parsed(
     ours: str = "",
     aliases: tuple[str, ...] = (),
 ) -> Any:
-    """A value with a parser of its own."""
+    """Declare a value with a parser of its own."""
     return _field(parse, kind, default, doc, ours, aliases, False)
 
 
@@ -228,7 +230,7 @@ def text(value: object) -> str:
 
 
 def one_directory(value: object) -> str:
-    """The one directory that is named."""
+    """Parse the name of one directory."""
     directories = listed(value)
     if len(directories) != 1:
         raise Unacceptable("must name exactly one directory; several are not supported")
@@ -236,7 +238,7 @@ def one_directory(value: object) -> str:
 
 
 def storage_address(value: object) -> str:
-    """`directory`, or the address of a database."""
+    """Parse `directory`, or the address of a database."""
     where = text(value)
     if where != "directory" and not where.startswith(("postgresql://", "postgres://")):
         raise Unacceptable(f"must be directory or an address that begins with postgresql://, not {shown(where)}")
@@ -244,7 +246,7 @@ def storage_address(value: object) -> str:
 
 
 def listed(value: object) -> tuple[str, ...]:
-    """The items of comma-separated text or of a TOML array of texts, stripped, empty ones left out."""
+    """Return the items of comma-separated text or of a TOML array of texts, stripped, without empty items."""
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         value = ",".join(value)
     if not isinstance(value, str):
@@ -253,7 +255,7 @@ def listed(value: object) -> tuple[str, ...]:
 
 
 def written(value: object) -> str:
-    """A setting's value as text that its parser reads back."""
+    """Return a setting's value as text that its parser accepts."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -264,7 +266,7 @@ def written(value: object) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as an error message shows it: quoted, and cut when somebody pasted a file into it."""
+    """Return a value for an error message: quoted, and cut if it is as long as a file."""
     quoted = repr(value)
     return quoted if len(quoted) <= 60 else f"{quoted[:57]}…"
 

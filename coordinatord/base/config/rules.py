@@ -1,4 +1,6 @@
-"""What settings must say together: Kafka's rules where it has them, and what would fail later with a worse message."""
+"""Rules for combinations of settings: Kafka's rules where Kafka has them, and combinations that would otherwise fail
+later with a worse message.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ AT_MOST = (
     ("group.consumer.min.assignment.interval.ms", "group.consumer.assignment.interval.ms"),
     ("group.consumer.assignment.interval.ms", "group.consumer.max.assignment.interval.ms"),
 )
-"""The first may be at most the second."""
+"""Pairs of settings: the first may be at most the second."""
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -27,12 +29,12 @@ LESS_THAN = (("group.consumer.heartbeat.interval.ms", "group.consumer.session.ti
 
 
 def between_nodes(settings: Settings) -> str:
-    """The name of the listener at which nodes ask each other."""
+    """Return the name of the listener at which nodes send each other requests."""
     return (settings.inter_broker_listener_name or "").upper() or next((each.name for each in settings.endpoints), "")
 
 
 def broken(settings: Settings) -> list[str]:
-    """One sentence for each rule that the settings break."""
+    """Return one sentence for each rule that the settings break."""
     return [
         *_order(settings),
         *_retention(settings),
@@ -93,7 +95,9 @@ def _listeners(settings: Settings) -> Iterator[str]:
 
 
 def _workers(settings: Settings) -> Iterator[str]:
-    """Worker K has every fixed port plus K: they must exist, and nobody else may have them."""
+    """Check the ports of workers. Worker K uses every fixed port plus K: these ports must exist, and no other listener
+    may use them.
+    """
     count = settings.workers
     if count == 1:
         return
@@ -121,7 +125,7 @@ def _workers(settings: Settings) -> Iterator[str]:
 
 
 def _test_control(settings: Settings) -> Iterator[str]:
-    """Nobody gets at the verbs and faults of tests by accident."""
+    """Check that the verbs and faults of tests cannot be exposed by accident."""
     if not settings.test_control_enable:
         return
     if settings.admin is None:
@@ -150,7 +154,7 @@ def _storage(settings: Settings) -> Iterator[str]:
 
 
 def _several_leaders(settings: Settings) -> Iterator[str]:
-    """Nodes prove nothing to each other."""
+    """Check settings of several leaders: nodes do not authenticate to each other."""
     name = between_nodes(settings)
     if name not in {each.name for each in settings.endpoints}:
         yield f"inter.broker.listener.name is {name}, which is not in listeners: give the name of one of them."

@@ -1,7 +1,8 @@
 """Settings of TLS and SASL: Kafka's names, and the overrides `listener.name.NAME.SETTING`.
 
-They are rows of the one table (settings.py), kept apart because each of them may have another value per listener, and
-those of SASL per listener and mechanism: `listener.name.outside.scram-sha-512.connections.max.reauth.ms`.
+They are rows of the one table (settings.py), in a class of their own because each of them may have another value per
+listener, and settings of SASL per listener and mechanism:
+`listener.name.outside.scram-sha-512.connections.max.reauth.ms`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from kafka_wire.java import trim
 from kafka_wire.values import FrozenValue, frozen
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-"""What clients can prove themselves with. Kafka has GSSAPI (Kerberos), too."""
+"""The SASL mechanisms that clients can authenticate with. Kafka also has GSSAPI (Kerberos)."""
 
 PREFIX: Final = "listener.name."
 PASSWORD: Final = "password"
@@ -34,7 +35,7 @@ STORE_TYPES: Final = ("PEM", "PKCS12", "JKS")
 
 
 def optional_text(value: object) -> str | None:
-    """Text; None if it is empty."""
+    """Return text, or None if it is empty."""
     return text(value) or None
 
 
@@ -47,7 +48,7 @@ def _text(doc: str) -> Any:
 
 
 def _users(value: object) -> tuple[tuple[str, str], ...]:
-    """`alice:secret,bob:word` -> ((alice, secret), (bob, word)). A password holds no comma."""
+    """Parse `alice:secret,bob:word` into ((alice, secret), (bob, word)). A password cannot have a comma."""
     users = []
     for entry in text(value).split(","):
         name, colon, password = trim(entry).partition(":")
@@ -61,11 +62,11 @@ def _users(value: object) -> tuple[tuple[str, str], ...]:
 
 @dataclasses.dataclass(slots=True, kw_only=True, init=False, repr=False, eq=False)
 class SecuritySettings:
-    """The part of `Settings` that listeners may override."""
+    """The settings that listeners may override."""
 
     def __init__(self, **values: Any) -> None:
-        """The values of some settings; the others have their defaults. Dataclass would write and compile a function
-        with all names, which takes 3 ms of a start. TypeError for a name that is none.
+        """Set the values of some settings; the others have their defaults. A dataclass would write and compile a
+        function with all names, which takes 3 ms of a start. Raises TypeError for an unknown name.
         """
         fields = self.__dataclass_fields__
         if not values.keys() <= fields.keys():
@@ -172,10 +173,10 @@ class SecuritySettings:
 
 
 ROWS: Final = declared(SecuritySettings)
-"""Dotted name -> row: what `listener.name.NAME.` may stand before."""
+"""Dotted name -> row of the settings that may follow `listener.name.NAME.`."""
 
 LISTENERS_ALONE: Final = frozenset({"test.users", "test.security.dir", "connection.failed.authentication.delay.ms"})
-"""Settings that hold for all listeners."""
+"""Settings that apply to all listeners together."""
 
 BY_MECHANISM: Final = frozenset(
     {"connections.max.reauth.ms", "sasl.jaas.config"} | {name for name in ROWS if name.startswith("sasl.oauthbearer.")}
@@ -194,7 +195,7 @@ class Override(FrozenValue):
 
 
 def override(name: str, value: object) -> Override | None:
-    """What `listener.name.…` says; None if it is a setting that has no effect here. Raises Unacceptable."""
+    """Parse `listener.name.…`; None if it is a setting without effect in coordinatord. Raises Unacceptable."""
     listener, _, rest = name.removeprefix(PREFIX).partition(".")
     mechanism = ""
     row = ROWS.get(rest)
@@ -211,7 +212,7 @@ def override(name: str, value: object) -> Override | None:
 def of_listener(
     settings: SecuritySettings, overrides: tuple[Override, ...], listener: str, mechanism: str = ""
 ) -> SecuritySettings:
-    """The settings as they are for a listener, or for a mechanism of it."""
+    """Return the settings that apply to a listener, or to a mechanism of the listener."""
     values = {name: getattr(settings, row.attribute) for name, row in ROWS.items()}
     for wanted in dict.fromkeys(("", mechanism)):
         values |= {each.name: each.value for each in overrides if (each.listener, each.mechanism) == (listener, wanted)}
@@ -219,5 +220,5 @@ def of_listener(
 
 
 def is_overridden(overrides: tuple[Override, ...], listener: str, name: str) -> bool:
-    """Whether a setting was given for this listener."""
+    """Return whether a setting was given for this listener."""
     return any((each.listener, each.name) == (listener, name) for each in overrides)

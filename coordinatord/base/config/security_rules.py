@@ -1,4 +1,4 @@
-"""What settings of TLS and SASL must say together, for each listener that is not PLAINTEXT."""
+"""Rules for combinations of TLS and SASL settings, for each listener that is not PLAINTEXT."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from coordinatord.base.config.settings import Settings
 
 
 def broken(settings: Settings, listener: str, protocol: str) -> Iterator[str]:
-    """One sentence for each rule that the listener's settings break."""
+    """Return one sentence for each rule that the listener's settings break."""
     own = settings.of_listener(listener)
     if protocol.endswith("SSL"):
         yield from _tls(own, listener)

@@ -1,10 +1,10 @@
-"""Every setting of the daemon: Kafka's dotted name, Kafka's default, range and meaning; one table, and the object
-that carries the values.
+"""Every setting of the daemon: Kafka's dotted name, Kafka's default, range and meaning; one table, and the object that
+carries the values.
 
 An attribute `group_max_size` is the setting `group.max.size`. Times are in milliseconds and sizes in bytes unless the
-name says otherwise. Settings that Kafka has too mean what they mean there; where a default departs from Kafka's, or
-the setting is ours, `ours` says why. `not_yet` marks those that are accepted and checked, so that a broker's own file
-can be used, and have no effect in this version.
+name says otherwise. Settings that Kafka also has mean the same as in Kafka; `ours` gives the reason for a default that
+differs from Kafka's, or for a setting that Kafka does not have. `not_yet` marks settings that are accepted and checked,
+so that a broker's own file can be used, but have no effect in this version.
 """
 
 from __future__ import annotations
@@ -52,9 +52,7 @@ SECURITY_PROTOCOLS = tuple((name, name) for name in ("PLAINTEXT", "SSL", "SASL_P
 
 @dataclasses.dataclass(slots=True, kw_only=True, init=False, repr=False, eq=False)
 class Settings(StorageSettings):
-    """The values of all settings. `Settings()` is the defaults; `dataclasses.replace` changes some (nothing is
-    checked then).
-    """
+    """The values of all settings. `Settings()` has the defaults; `dataclasses.replace` changes some, unchecked."""
 
     # ---- Network -----------------------------------------------------------------------------------------------------
     node_id: int = integer(
@@ -429,11 +427,11 @@ class Settings(StorageSettings):
     )
 
     listener_overrides: tuple[Override, ...] = ()
-    """`listener.name.…`, in the order in which they were read."""
+    """`listener.name.…`, in the order in which the sources were read."""
 
-    # ---- What several settings say together --------------------------------------------------------------------------
+    # ---- Values derived from several settings ------------------------------------------------------------------------
     def of_listener(self, listener: str, mechanism: str = "") -> SecuritySettings:
-        """Settings of TLS and SASL as they are for a listener, or for a mechanism of it."""
+        """Return the settings of TLS and SASL that apply to a listener, or to a mechanism of the listener."""
         return of_listener(self, self.listener_overrides, listener, mechanism)
 
     @property
@@ -448,7 +446,7 @@ class Settings(StorageSettings):
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """Where to listen for clients and what to advertise, controller listeners left out."""
+        """The address to bind and the one to advertise, of each listener for clients; without controller listeners."""
         skipped = {name.upper() for name in self.controller_listener_names}
         return endpoints(tuple(each for each in self.listeners if each.name not in skipped), self.advertised_listeners)
 
@@ -458,7 +456,7 @@ class Settings(StorageSettings):
 
     @property
     def retention_ms(self) -> int:
-        """log.retention.ms, else .minutes, else .hours, as Kafka prefers them; -1: for ever."""
+        """The value of log.retention.ms, else .minutes, else .hours, as in Kafka; -1 means no limit."""
         if self.log_retention_ms is not None:
             return self.log_retention_ms
         if self.log_retention_minutes is not None:
@@ -467,7 +465,7 @@ class Settings(StorageSettings):
 
     @property
     def roll_ms(self) -> int:
-        """log.roll.ms, else log.roll.hours."""
+        """The value of log.roll.ms, else of log.roll.hours."""
         return self.log_roll_ms if self.log_roll_ms is not None else self.log_roll_hours * HOUR_MS
 
     @property
@@ -481,7 +479,7 @@ TABLE: dict[str, Setting] = {name: row for name, row in declared(Settings).items
 """Dotted name -> row, in the order above."""
 
 ALIASES: dict[str, str] = {alias: row.name for row in TABLE.values() for alias in row.aliases}
-"""Another name of a setting -> its name here."""
+"""Another name of a setting -> its name in this table."""
 
 HEADINGS: dict[str, str] = {
     "node.id": "Network",

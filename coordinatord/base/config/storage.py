@@ -1,4 +1,4 @@
-"""Settings of where the records are. They are rows of the one table (settings.py)."""
+"""Settings of the storage of records. They are rows of the one table (settings.py)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coordinatord.base.config.security import optional_text
 
 @dataclasses.dataclass(slots=True, kw_only=True, init=False, repr=False, eq=False)
 class StorageSettings(AdmissionSettings):
-    """See docs/postgresql.md."""
+    """The settings of the storage: see docs/postgresql.md."""
 
     storage: str = parsed(
         "directory",

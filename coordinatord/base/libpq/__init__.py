@@ -1,1 +1,1 @@
-"""Addresses of PostgreSQL as libpq reads them, for all that connects to it: the store, and the pipeline."""
+"""Addresses of PostgreSQL as libpq reads them, for all code that connects to it: the store, and the pipeline."""

@@ -1,7 +1,7 @@
-"""The address of a database, its driver, and what an error of it says.
+"""The address of a database, its driver, and the text of its errors.
 
 The address is libpq's URI: several hosts, TLS (sslmode, sslrootcert …) and `passfile` are its parameters. A password
-does not belong in a setting or on a command line: PGPASSWORD, or a file (`passfile`, PGPASSFILE), has it.
+does not belong in a setting or on a command line, but in PGPASSWORD or in a file (`passfile`, PGPASSFILE).
 """
 
 from __future__ import annotations
@@ -20,26 +20,34 @@ DEFAULTS = {
     "tcp_user_timeout": "10000",
     "application_name": "coordinatord",
 }
-"""Where the address says nothing else."""
+"""Default parameters of the address."""
 
 IDLE_IN_TRANSACTION_MS = 5_000
-"""The server ends a transaction of ours that says nothing for so long, as when this process is stopped in it."""
+"""Time in ms after which the server ends an idle transaction of this process, for example if the process was stopped in
+it.
+"""
 
 LOCK_MS = 5_000
-"""The longest wait for a lock, which a session of a stopped process may hold; then the change is tried again."""
+"""The longest wait for a lock, in ms. A session of a stopped process may hold the lock; then the change is
+tried again.
+"""
 
 
 class Unreadable(Exception):
-    """There is no driver, the address is none, or it has a password in it: one sentence."""
+    """Raised if there is no driver, the address is invalid, or the address has a password in it; the message is one
+    sentence.
+    """
 
 
 def is_address(text: str) -> bool:
-    """Whether this names a database, and no file."""
+    """Return whether this is the address of a database, and not a file."""
     return text.startswith(SCHEMES)
 
 
 def import_psycopg(what: str) -> Any:
-    """The driver; Unreadable, with what to install, if it is not there. `what` needs it."""
+    """Return the driver. Raises Unreadable, with the package to install, if it is missing. `what` names the feature
+    that needs it.
+    """
     try:
         import psycopg
     except ImportError as error:
@@ -48,7 +56,7 @@ def import_psycopg(what: str) -> Any:
 
 
 def parameters(url: str, what: str) -> dict[str, str]:
-    """The parameters of a URI. `what` is it that the address was given for. Raises Unreadable."""
+    """Return the parameters of a URI. `what` names the purpose of the address. Raises Unreadable."""
     psycopg = import_psycopg(f"{what}=postgresql://")
     try:
         given = psycopg.conninfo.conninfo_to_dict(url)
@@ -65,10 +73,10 @@ def parameters(url: str, what: str) -> dict[str, str]:
 
 
 def shown(given: dict[str, str]) -> str:
-    """The hosts and the database of an address' parameters, for people."""
+    """Return the hosts and the database of an address' parameters, for output."""
     return f"{given.get('host', os.environ.get('PGHOST', 'local'))}/{given.get('dbname', '')}"
 
 
 def told(error: Exception) -> str:
-    """The first line of an error."""
+    """Return the first line of an error."""
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -2,8 +2,8 @@
 
 `start` binds the port, so that an address in use is a startup error; everything else, including the import of the HTTP
 server and prometheus-client (30 ms, 5 MiB), happens on the admin thread while the daemon starts. The event loop takes
-no part in answering, so a busy daemon can still be scraped and a stuck one detected: /healthz asks the loop to run a
-callback.
+no part in serving requests, so a busy daemon can still be scraped and a stuck one detected: /healthz makes the loop run
+a callback.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 BACKLOG = 128
 LOOP_ANSWER_SECONDS = 5.0
-"""A loop that takes longer than this to run one callback is not serving its clients."""
+"""Time in seconds within which the loop must run one callback; a slower loop is not serving its clients."""
 
 
 class AdminError(Exception):
-    """The admin port cannot be opened; the message is a sentence for the operator."""
+    """Raised if the admin port cannot be opened; the message is a sentence for the operator."""
 
 
 class AdminServer:
-    """`start()` binds and returns at once; `stop()` stops the server."""
+    """The server of the admin port. `start()` binds and returns at once; `stop()` stops the server."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class AdminServer:
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self._stop: tuple[socket.socket, socket.socket] | None = None
-        """The thread watches the first end; closing the second end tells the thread to stop."""
+        """The thread watches the first end; closing the second end makes the thread stop."""
         self._pages: dict[str, tuple[str, Callable[[dict[str, list[str]]], object]]] = {}
         self._parts: dict[str, Part] = {}
         self._collectors: list[Callable[[], Collector]] = []
@@ -85,7 +85,7 @@ class AdminServer:
         self._pages[path] = (title, answer)
 
     def add_part(self, prefix: str, answer: Part) -> None:
-        """Let `answer` answer all requests for paths below `prefix`, whatever their method. It runs on the admin
+        """Let `answer` serve all requests for paths below `prefix`, whatever their method. `answer` runs on the admin
         thread.
         """
         self._parts[prefix] = answer
@@ -116,7 +116,9 @@ class AdminServer:
             self._socket.close()
 
     def loop_stuck(self) -> str | None:
-        """None when the event loop answers, otherwise what is wrong. Called on the admin thread."""
+        """Return None if the event loop runs callbacks, otherwise a description of the problem. Called on the admin
+        thread.
+        """
         if self._loop is None:
             return None
         answered = threading.Event()

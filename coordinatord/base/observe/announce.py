@@ -42,7 +42,7 @@ def listening(bound: Sequence[tuple[str, str]], *, data_dir: Path, admin_url: st
 
 
 def for_people(logging_format: str) -> bool:
-    """Whether to print plain sentences, given the setting logging.format."""
+    """Return whether to print plain sentences, given the setting logging.format."""
     return logging_format != "json" and sys.stderr is not None and sys.stderr.isatty()
 
 

@@ -1,9 +1,9 @@
 """Our counters in Prometheus' format, built at each scrape.
 
-Two kinds of names. Metrics that Kafka has too are exported under the names of its dashboards, as jmx_exporter
-spells them (`kafka_server_group_coordinator_metrics_offset_commit_count`): untyped, in Kafka's units, with `_rate`
-and quantiles over about the last half minute beside the counts, as Kafka's own meters give them. Our own metrics
-follow Prometheus' naming rules (`coordinatord_requests_total`, seconds, bytes, histograms).
+Two kinds of names. Metrics that Kafka also has are exported under the names of its dashboards, as jmx_exporter spells
+them (`kafka_server_group_coordinator_metrics_offset_commit_count`): untyped, in Kafka's units, with `_rate` and
+quantiles over about the last half minute beside the counts, as Kafka's own meters give them. Our own metrics follow
+Prometheus' naming rules (`coordinatord_requests_total`, seconds, bytes, histograms).
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ KAFKA = "kafka_server_group_coordinator_metrics_"
 OURS = "coordinatord_"
 
 WINDOW_SECONDS = 30.0
-"""Rates and quantiles cover at least this long, as far back as scrapes go; Kafka's meters cover 30 to 60 s."""
+"""Minimum time in seconds that rates and quantiles cover, if scrapes go back that far; Kafka's meters cover 30
+to 60 s.
+"""
 
 EXPORTED_BOUNDS = tuple(
     (index, bound)
@@ -55,14 +57,14 @@ KAFKA_METERS: dict[str, Callable[[Metrics], int]] = {
     "group_completed_rebalance": lambda metrics: metrics.completed_rebalances,
     "consumer_group_rebalance": lambda metrics: metrics.consumer_group_rebalances,
 }
-"""Exported as `_count` and `_rate`."""
+"""Metrics that are exported as `_count` and `_rate`."""
 
 KAFKA_HISTOGRAMS: dict[str, Callable[[Metrics], Histogram]] = {
     "event_processing_time_ms": lambda metrics: metrics.event_processing_seconds,
     "event_purgatory_time_ms": lambda metrics: metrics.event_purgatory_seconds,
     "batch_flush_time_ms": lambda metrics: metrics.log_flush_seconds,
 }
-"""Exported as `_max`, `_p50`, `_p95`, `_p99`, `_p999`."""
+"""Metrics that are exported as `_max`, `_p50`, `_p95`, `_p99`, `_p999`."""
 
 QUANTILES = (("p50", 0.50), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999))
 
@@ -143,7 +145,7 @@ class ShellCollector(Collector):
         self._snapshots = deque([_Snapshot(clock(), dict.fromkeys(KAFKA_METERS, 0), nothing)])
 
     def describe(self) -> Iterable[Metric]:
-        """Empty: the registry only uses it to detect duplicate names."""
+        """Return nothing: the registry only uses the result to detect duplicate names."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
@@ -159,8 +161,7 @@ class ShellCollector(Collector):
             _add_histogram(family, (), histogram(self._metrics))
             yield family
 
-    # ---- what the daemon is
-    # -------------------------------------------------------------------------------------------
+    # ---- state of the daemon
     def _state(self) -> Iterator[Metric]:
         yield InfoMetricFamily(OURS + "build", "What is running.", value={"version": self._version})
         state = self._health.state
@@ -196,7 +197,7 @@ class ShellCollector(Collector):
         yield failures
 
     def _read(self, name: str, read: Callable[[], Reading]) -> Reading | None:
-        """One reading. The event loop runs meanwhile, so a dictionary may change size during iteration; then the
+        """Return one reading. The event loop runs meanwhile, so a dictionary may change size during iteration; then the
         reading is retried.
         """
         for _attempt in range(3):
@@ -211,8 +212,7 @@ class ShellCollector(Collector):
         self._failed_watches[name] = self._failed_watches.get(name, 0) + 1
         return None
 
-    # ---- what Kafka measures too
-    # ----------------------------------------------------------------------------------------
+    # ---- metrics that Kafka also has
     def _kafka_meters(self) -> Iterator[Metric]:
         now = _Snapshot(
             self._clock(),
@@ -240,7 +240,7 @@ class ShellCollector(Collector):
         yield GaugeMetricFamily(KAFKA + "partition_load_time_avg", "Milliseconds.", value=1e3 * average)
 
     def _reference(self, now: _Snapshot) -> _Snapshot:
-        """The newest snapshot that is at least a window old, else the oldest; stores `now` for later scrapes."""
+        """Return the newest snapshot that is at least a window old, else the oldest; store `now` for later scrapes."""
         kept = self._snapshots
         with self._lock:
             while len(kept) > 1 and now.at - kept[1].at >= WINDOW_SECONDS:
@@ -296,7 +296,7 @@ class ShellCollector(Collector):
 
 
 def registry(*collectors: Collector) -> CollectorRegistry:
-    """A separate registry: our metrics and prometheus-client's metrics of the process and the interpreter."""
+    """Return a separate registry: our metrics and prometheus-client's metrics of the process and the interpreter."""
     made = CollectorRegistry(auto_describe=False)
     for collector in collectors:
         made.register(collector)
@@ -307,7 +307,9 @@ def registry(*collectors: Collector) -> CollectorRegistry:
 
 
 def quantile(counts: list[int], share: float, highest: float) -> float:
-    """The upper bound in seconds of the bucket below which `share` of the counted events lie; 0 without events."""
+    """Return the upper bound in seconds of the bucket below which `share` of the counted events lie; 0 without
+    events.
+    """
     total = sum(counts)
     if total <= 0:
         return 0.0
@@ -325,7 +327,7 @@ def _add_histogram(family: HistogramMetricFamily, labels: tuple[str, ...], histo
 
 
 def _yammer_group_counts(by_state: Mapping[str, float]) -> Iterator[Metric]:
-    """The older names, which most existing dashboards still use."""
+    """Yield the metrics under their older names, which most existing dashboards still use."""
     prefix = "kafka_coordinator_group_groupmetadatamanager_numgroups"
     yield GaugeMetricFamily(prefix, "Groups of the classic protocol.", value=sum(by_state.values()))
     for state, count in by_state.items():
@@ -333,7 +335,7 @@ def _yammer_group_counts(by_state: Mapping[str, float]) -> Iterator[Metric]:
 
 
 def _items(table: Mapping[_Key, _Value]) -> list[tuple[_Key, _Value]]:
-    """The entries of a dictionary to which the event loop may be adding."""
+    """Return the entries of a dictionary to which the event loop may be adding."""
     while True:
         try:
             return list(table.items())

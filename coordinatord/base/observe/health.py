@@ -62,12 +62,12 @@ class Health:
         return self._said[0]
 
     def live(self) -> tuple[bool, dict[str, object]]:
-        """Whether the daemon is alive: (yes or no, body as JSON)."""
+        """Return whether the daemon is alive: (yes or no, body as JSON)."""
         state, reasons = self._said
         return state is not HealthState.FAILED, {"state": state.value, "reasons": list(reasons)}
 
     def readiness(self) -> tuple[bool, dict[str, object]]:
-        """Whether the daemon should get clients: (yes or no, body as JSON)."""
+        """Return whether the daemon should get clients: (yes or no, body as JSON)."""
         state, reasons = self._said
         told = [*reasons, *self._objections()]
         return state is HealthState.READY and not told, {"state": state.value, "reasons": told}

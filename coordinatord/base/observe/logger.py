@@ -1,9 +1,9 @@
-"""The loggers of our modules: `log.info("listening", host=…, port=…)`, an event and its fields.
+"""Loggers of our modules: `log.info("listening", host=…, port=…)`, an event and its fields.
 
-Where coordinatord is a library, a line goes to the standard library's logger of the same name, below `coordinatord`,
-and is silent until somebody asks: `logging.basicConfig(level=logging.INFO)`, say. The daemon's command line has lines
-of its own (`logs.configure`). A logger asks at each line which of these it is, so a module may get its logger when it
-is imported.
+If coordinatord is used as a library, a line goes to the standard library's logger of the same name, below
+`coordinatord`, and has no output until the application configures logging, for example with
+`logging.basicConfig(level=logging.INFO)`. The daemon's command line has its own log lines (`logs.configure`). A logger
+looks up its destination at each line, so a module may get its logger when it is imported.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class StandardLogger:
         self._context = context or {}
 
     def bind(self, **context: Any) -> StandardLogger:
-        """The same logger, whose lines have these fields, too."""
+        """Return a logger of the same name whose lines also have these fields."""
         return StandardLogger(self._logger.name, {**self._context, **context})
 
     def is_enabled_for(self, level: int) -> bool:
@@ -66,19 +66,19 @@ class StandardLogger:
         self.log(logging.CRITICAL, event, **fields)
 
     def exception(self, event: str, **fields: Any) -> None:
-        """With the exception that is being handled."""
+        """Log an error with the exception that is being handled."""
         self.log(logging.ERROR, event, **{"exc_info": True, **fields})
 
 
 Make = Callable[[str], Any]
-"""A logger's name -> what it logs with: the methods of StandardLogger."""
+"""A logger's name -> the object that logs its lines: it has the methods of StandardLogger."""
 
 _make: Make = StandardLogger
 
 
 def making(make: Make = StandardLogger) -> Make:
-    """From now on all loggers log with what `make` returns, by default with the standard library's. Returns what it was
-    until now.
+    """Make all loggers log through the result of `make`, by default through the standard library. Returns the previous
+    function.
     """
     global _make
     before, _make = _make, make
@@ -86,7 +86,7 @@ def making(make: Make = StandardLogger) -> Make:
 
 
 class Logger:
-    """A module's logger: what its methods are is looked up at each line."""
+    """A module's logger: its methods are looked up at each line."""
 
     __slots__ = ("_made", "_made_by", "name")
 
@@ -97,7 +97,7 @@ class Logger:
 
     @property
     def made(self) -> Any:
-        """What it logs with now. Whoever keeps this saves the look-up, and does not notice when it changes."""
+        """The object that currently logs its lines. Keeping this object saves the look-up, but misses later changes."""
         if self._made_by is not _make:
             self._made, self._made_by = _make(self.name), _make
         return self._made
@@ -107,7 +107,7 @@ class Logger:
 
 
 def get_logger(name: str = "") -> Any:
-    """The logger of a module, which may get it when it is imported."""
+    """Return the logger of a module, which may call this when it is imported."""
     return Logger(name)
 
 
@@ -141,8 +141,8 @@ class _Kept:
 
 @contextlib.contextmanager
 def captured() -> Iterator[list[dict[str, Any]]]:
-    """For tests: the lines of all loggers during the block, as their fields with `event` and `log_level`. They go
-    nowhere else.
+    """Capture, for tests, the lines of all loggers during the block, as their fields with `event` and `log_level`. The
+    lines have no other output.
     """
     lines: list[dict[str, Any]] = []
     before = making(lambda _name: _Kept(lines, {}))
@@ -153,7 +153,7 @@ def captured() -> Iterator[list[dict[str, Any]]]:
 
 
 class _Silent:
-    """Logs nothing."""
+    """A logger without output."""
 
     def bind(self, **_context: Any) -> _Silent:
         return self
@@ -162,17 +162,17 @@ class _Silent:
         return False
 
     def log(self, _level: int, _event: str, **_fields: Any) -> None:
-        """Nothing."""
+        """Log nothing."""
 
     def _nothing(self, _event: str, **_fields: Any) -> None:
-        """Nothing."""
+        """Log nothing."""
 
     debug = info = warning = error = critical = exception = _nothing
 
 
 @contextlib.contextmanager
 def silent() -> Iterator[None]:
-    """No logger says anything during the block, nor computes what it would say."""
+    """Suppress the lines of all loggers during the block, and the computation of their fields."""
     before = making(lambda _name: _Silent())
     try:
         yield
@@ -181,7 +181,9 @@ def silent() -> Iterator[None]:
 
 
 class _Copied:
-    """A logger, and a function that gets its lines of level info and above: (logger's name, level, event, fields)."""
+    """A logger that also passes its lines of level info and above to a function: (logger's name, level, event,
+    fields).
+    """
 
     def __init__(self, name: str, inner: Any, copy: Callable[[str, int, str, dict[str, Any]], object]) -> None:
         self._name = name
@@ -210,8 +212,8 @@ class _Copied:
 
 @contextlib.contextmanager
 def copied(copy: Callable[[str, int, str, dict[str, Any]], object]) -> Iterator[None]:
-    """For tests: `copy(logger's name, level, event, fields)` gets each line of level info and above during the block,
-    on the thread that logs it. They also go where they would have gone.
+    """For tests: call `copy(logger's name, level, event, fields)` for each line of level info and above during the
+    block, on the thread that logs it. The lines keep their usual output as well.
     """
     before = _make
     mine = making(lambda name: _Copied(name, before(name), copy))

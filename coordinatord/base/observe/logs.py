@@ -1,8 +1,8 @@
 """Log lines on standard error: an event name and its fields, readable text on a terminal and JSON everywhere else.
 
-These are the lines of the command line, which calls `configure`; a library's go through the standard library
-(logger.py). structlog makes those for people. Lines that libraries log through the standard library get the same
-format. Lines that are logged by the thousand have a `Teller`: the same line in half the time.
+The command line configures these lines with `configure`; if coordinatord is a library, lines go through the standard
+library (logger.py). structlog formats the readable text. Lines that libraries log through the standard library get the
+same format. Frequent lines have a `Teller`, which makes the same line in half the time.
 
 With an event loop (`gather`), lines of its thread are written together at the end of each iteration: one write for all
 lines, not one each. A line of level warning or above is written at once, after all lines before it, so that the last
@@ -30,8 +30,8 @@ from coordinatord.base.observe.printable import printable
 
 
 def _import_structlog() -> Any:
-    """Import structlog without rich. It imports rich whenever rich is installed, for tracebacks that we do not print:
-    5 MiB and 30 ms of every start.
+    """Import structlog without rich. It imports rich whenever rich is installed, for tracebacks that coordinatord does
+    not print: 5 MiB and 30 ms of every start.
     """
     hidden = [name for name in ("rich", "better_exceptions") if name not in sys.modules]
     for name in hidden:
@@ -58,17 +58,19 @@ PIPE_BYTES = 4_096
 """Linux' PIPE_BUF: writes up to this size are atomic. Workers share a pipe and must not cut each other's lines."""
 
 MAX_GATHERED = 1_000
-"""Maximum lines of one loop iteration that are held until its end: some hundred kilobytes."""
+"""Maximum number of lines of one loop iteration that are held until its end: some hundred kilobytes."""
 
 
 class _Output:
-    """The destination of formatted lines. One thread's lines may be gathered, all others are written one by one."""
+    """The destination of formatted lines. The lines of one thread may be gathered, all others are written one
+    by one.
+    """
 
     __slots__ = ("_call_soon", "_gathered", "_stream", "_thread")
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._thread = 0  # no thread's id
+        self._thread = 0  # no thread has this id
         self._call_soon: CallSoon | None = None
         self._gathered: list[str] = []
 
@@ -131,7 +133,7 @@ class _Lines:
 
 
 class _Routed(logging.Handler):
-    """Passes the records of the standard library's loggers on to ours."""
+    """Passes the records of the standard library's loggers on to our loggers."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -145,8 +147,8 @@ class _Routed(logging.Handler):
 
 
 class _JsonLogger:
-    """Logs JSON lines from `level` on. structlog's logger would do, and its import a tenth of a start; only the lines
-    for people need more of it.
+    """A logger of JSON lines from `level` on. structlog's logger would have the same effect, but importing it takes a
+    tenth of a start; only the readable text needs more of structlog.
     """
 
     __slots__ = ("_context", "_level", "_logger")
@@ -191,7 +193,7 @@ class _JsonLogger:
         self._tell("critical", event, fields)
 
     def exception(self, event: str, **fields: Any) -> None:
-        """With the exception that is being handled."""
+        """Log an error with the exception that is being handled."""
         self._tell("error", event, {"exc_info": True, **fields})
 
 
@@ -221,7 +223,7 @@ class Teller:
         self._ending = f',{orjson.dumps(origin).decode()[1:-1]},"timestamp":"'
 
     def __call__(self, fields: dict[str, Any]) -> None:
-        """`fields` has at least one entry and must not be used by the caller afterwards."""
+        """Log the event. `fields` has at least one entry and must not be used by the caller afterwards."""
         if self._is_fast and self._logger.made is self._made:
             began_us, time = _millisecond
             now_us = time_ns() // 1_000
@@ -238,12 +240,12 @@ class Teller:
 
 
 def _is_json(made: Any) -> bool:
-    """Whether a logger is one that `configure` has made, for lines of JSON."""
+    """Return whether a logger was made by `configure` for lines of JSON."""
     return isinstance(made, _JsonLogger)
 
 
 def _nothing(_line: str) -> None:
-    """Says nothing."""
+    """Discard a line."""
 
 
 def configure(form: str = "auto", level: str = "info", stream: TextIO | None = None) -> None:
@@ -267,18 +269,18 @@ def configure(form: str = "auto", level: str = "info", stream: TextIO | None = N
 
 
 def gather(call_soon: CallSoon | None) -> None:
-    """An event loop runs in this thread, with this `call_soon`; None when the loop has ended."""
+    """Gather lines of this thread, which runs an event loop with this `call_soon`; None when the loop has ended."""
     _output.gather(call_soon)
 
 
 def tell_worker(worker: int) -> None:
-    """Add the worker's number to every line from now on."""
+    """Add the worker's number to all later lines."""
     global _worker
     _worker = worker
 
 
 def _console(output: _Output, level: int, colors: bool) -> loggers.Make:
-    """structlog's loggers, for people."""
+    """Return structlog's loggers, for readable text."""
     structlog = _import_structlog()
     renderer = structlog.dev.ConsoleRenderer(
         colors=colors, pad_event_to=28, sort_keys=False, exception_formatter=_traceback
@@ -309,7 +311,9 @@ def _origin(event: dict[str, Any], name: str, method: str) -> dict[str, Any]:
 
 
 def _begin_millisecond(now_us: int) -> tuple[int, str]:
-    """The start of the current millisecond and the text prefix of its times. Cached: a step logs two or three lines."""
+    """Return the start of the current millisecond and the text prefix of its times. Cached: a step logs two or three
+    lines.
+    """
     global _millisecond, _second
     began_us, second = _second
     if not 0 <= now_us - began_us < 1_000_000:
@@ -327,7 +331,7 @@ _worker: int | None = None
 
 
 def _to_json(logger: Any, method: str, event: dict[str, Any]) -> str:
-    """One JSON object per line, in ASCII: it contains nothing that a terminal would interpret."""
+    """Return one JSON object per line, in ASCII: it contains nothing that a terminal would interpret."""
     _add_origin(logger, method, event)
     if "exc_info" in event:
         _format_exception(event)
@@ -341,7 +345,7 @@ def _to_json(logger: Any, method: str, event: dict[str, Any]) -> str:
 
 
 def _format_exception(event: dict[str, Any]) -> None:
-    """`exc_info`, which is an exception, a triple, or true for the one that is being handled, as text."""
+    """Replace `exc_info` by its text: an exception, a triple, or true for the exception that is being handled."""
     info = event.pop("exc_info")
     if isinstance(info, tuple):
         info = info[1]
@@ -366,6 +370,6 @@ def _visible(_logger: object, _method: str, event: dict[str, Any]) -> dict[str, 
 
 
 def _traceback(stream: TextIO, info: Any) -> None:
-    """An exception below its line, indented, so that no line break in its message can begin a log line."""
+    """Write an exception below its line, indented, so that no line break in its message can begin a log line."""
     for line in "".join(traceback.format_exception(info[1])).splitlines():
         stream.write(f"\n  {printable(line)}")

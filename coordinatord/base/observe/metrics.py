@@ -1,4 +1,4 @@
-"""The daemon's counters: plain integers and bucket counts, nothing else.
+"""The daemon's counters: plain integers and bucket counts.
 
 The event loop increments them (tens of nanoseconds each; a call into prometheus-client takes a microsecond, more than a
 whole heartbeat may cost). Only a scrape, on the admin thread, converts them to Prometheus' format (`exposition.py`).
@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping
 
 API_KEYS = 128
-"""Room for every API key; Kafka's highest is below 100."""
+"""Number of slots for API keys; Kafka's highest key is below 100."""
 
 BOUNDS_SECONDS: tuple[float, ...] = tuple(
     float(f"{step}e{exponent}") for exponent in range(-6, 3) for step in (1, 1.5, 2, 3, 5, 7)
@@ -47,8 +47,8 @@ class Histogram:
 
 
 class LongestTurn:
-    """The longest of something, of this minute (since the last `roll`) and the one before. Whoever measures compares
-    with `seconds` first: `if took > longest.seconds: longest.seconds = took`.
+    """The longest duration, in this minute (since the last `roll`) and in the minute before. The measuring code first
+    compares with `seconds`: `if took > longest.seconds: longest.seconds = took`.
     """
 
     __slots__ = ("_before", "seconds")
@@ -58,11 +58,11 @@ class LongestTurn:
         self._before = 0.0
 
     def roll(self) -> None:
-        """A minute begins."""
+        """Begin a new minute."""
         self._before, self.seconds = self.seconds, 0.0
 
     def read(self) -> float:
-        """In seconds."""
+        """Return the longest duration in seconds."""
         return max(self._before, self.seconds)
 
 
@@ -121,7 +121,7 @@ WATCHES: dict[str, tuple[str, str]] = {
     "producers": ("", "Idempotent producers whose sequence numbers are held."),
     "load_progress_ratio": ("", "Share of the coordinators' logs that has been loaded since the start, 0 to 1."),
     "load_duration_seconds": ("", "How long loading them has taken, so far or in all."),
-    # Of storage=postgresql:// alone.
+    # Only with storage=postgresql://.
     "store_term": ("", "The term in which this node leads."),
     "store_lease_seconds": ("", "How long this node may answer if its lease is not renewed."),
     "store_nodes": ("", "Nodes that are registered in the database and whose leases last, this one included."),
@@ -180,7 +180,7 @@ class Metrics:
         self.bytes_received = 0
         self.bytes_sent = 0
         self.requests: list[int] = [0] * API_KEYS
-        """Answered requests by API key: `metrics.requests[12] += 1`."""
+        """Requests with a response by API key: `metrics.requests[12] += 1`."""
         self.errors: dict[tuple[int, int], int] = {}
         """(API key, error code) -> responses that carried it; see `error`."""
         self.rejected = _Counts()
@@ -200,7 +200,7 @@ class Metrics:
         self.completed_rebalances = 0
         """Number of times a classic group became Stable."""
         self.consumer_group_rebalances = 0
-        """Number of times the epoch of a consumer group rose, not for members that went: as Kafka counts them."""
+        """Number of times a consumer group's group epoch rose, except when members left, as in Kafka."""
         self.rebalances: dict[tuple[str, str], int] = {}
         """(protocol, trigger) -> count; see `rebalance`. Triggers are `Why`'s words."""
         self.transitions: dict[tuple[str, str], int] = {}
@@ -223,7 +223,7 @@ class Metrics:
         self.log_cleaned_bytes = 0
         """Bytes read from compacted logs by the cleaner."""
         self.log_rewritten_bytes = 0
-        """Bytes of these that the cleaner kept."""
+        """Bytes of `log_cleaned_bytes` that the cleaner kept."""
         self.log_cleaning_failures = 0
 
         self.load_seconds = Histogram()  # of one partition of __consumer_offsets
@@ -240,7 +240,7 @@ class Metrics:
         self.errors[key] = self.errors.get(key, 0) + 1
 
     def rebalance(self, protocol: str, trigger: str) -> None:
-        """Count a rebalance that began, or an epoch that rose."""
+        """Count a rebalance that began, or a group epoch that rose."""
         key = (protocol, trigger)
         self.rebalances[key] = self.rebalances.get(key, 0) + 1
 
@@ -252,7 +252,7 @@ class Metrics:
     def watch(self, name: str, read: Callable[[], Reading]) -> None:
         """Register a function that reads state at each scrape: `watch("offset_count", coordinator.offset_count)`.
 
-        `name` is one of WATCHES; where that has a label, `read` returns {label value: number}. It is called on the
+        `name` is one of WATCHES; where the watch has a label, `read` returns {label value: number}. It is called on the
         admin thread while the event loop runs, so it must be quick and only read: counters that the shell keeps, or
         `len()`.
         """

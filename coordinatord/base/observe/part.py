@@ -1,4 +1,4 @@
-"""A part of the admin port: whatever answers all requests for the paths below a prefix."""
+"""A part of the admin port: a function that serves all requests for the paths below a prefix."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 
 class Document(NamedTuple):
-    """An answer that is not JSON."""
+    """A response body that is not JSON."""
 
     content_type: str
     body: bytes
 
 
 Part = Callable[[str, str, Mapping[str, str], str], tuple[int, object]]
-"""(method, path, query, bearer token) -> HTTP's status, and what to answer: a Document, or else JSON."""
+"""(method, path, query, bearer token) -> HTTP's status, and the response body: a Document, or else an object
+for JSON.
+"""

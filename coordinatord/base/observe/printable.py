@@ -1,12 +1,12 @@
-"""Text of peers on a terminal: the one function that makes it harmless."""
+"""Escaping of peers' text for output on a terminal."""
 
 from __future__ import annotations
 
 
 def printable(text: str) -> str:
-    """The text with each character that is not printable (`str.isprintable`) written as in Python: control characters
-    of ASCII (escape sequences, BEL, line breaks) and C1, marks that turn the direction of writing, line and paragraph
-    separators, lone surrogates. What has been escaped once stays as it is.
+    """Return the text with each character that is not printable (`str.isprintable`) escaped as in Python: control
+    characters of ASCII (escape sequences, BEL, line breaks) and C1, marks that turn the direction of writing, line and
+    paragraph separators, lone surrogates. Escaped text is not escaped again.
     """
     if text.isprintable():
         return text

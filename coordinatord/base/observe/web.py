@@ -34,7 +34,7 @@ BAD_REQUEST = "400 Bad Request"
 UNAVAILABLE = "503 Service Unavailable"
 
 MAX_FIELDS = 20
-"""Fields of a query; no page has so many."""
+"""Maximum number of fields of a query; no page uses as many."""
 
 
 def application(
@@ -47,8 +47,8 @@ def application(
     collectors: Sequence[Collector] = (),
     listed: Sequence[tuple[str, str]] = (),
 ) -> WSGIApplication:
-    """The application with all pages. `pages` and `parts` may grow while it serves; a part has methods of its own.
-    `metrics` are a daemon's; `collectors` have further series; the index names the pages in `listed`, too.
+    """Return the application with all pages. `pages` and `parts` may grow while it serves; a part also handles other
+    methods. `metrics` are a daemon's; `collectors` have further series; the index also lists the pages in `listed`.
     """
     running = _version()
     if metrics is not None:
@@ -100,11 +100,11 @@ def application(
 
 
 class _BadRequest(Exception):
-    """What is wrong with a request: a sentence for its sender."""
+    """Raised for an invalid request; the message is a sentence for its sender."""
 
 
 def _query(environ: WSGIEnvironment, *, keep_blank_values: bool = False) -> list[tuple[str, str]]:
-    """The fields of a request's query. Raises _BadRequest if it has too many."""
+    """Return the fields of a request's query. Raises _BadRequest if there are too many."""
     try:
         return parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values, max_num_fields=MAX_FIELDS)
     except ValueError:
@@ -112,8 +112,8 @@ def _query(environ: WSGIEnvironment, *, keep_blank_values: bool = False) -> list
 
 
 def _metrics(app: WSGIApplication, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-    """prometheus-client's answer. It fails on an Accept header whose version it cannot read; such a header counts as
-    none (RFC 9110, 12.5.1).
+    """Return prometheus-client's response. That library fails on an Accept header whose version it cannot read; such a
+    header is treated as absent (RFC 9110, 12.5.1).
     """
     try:
         return app(environ, start_response)
@@ -122,7 +122,7 @@ def _metrics(app: WSGIApplication, environ: WSGIEnvironment, start_response: Sta
 
 
 def _answer_part(environ: WSGIEnvironment, start_response: StartResponse, path: str, part: Part) -> Iterable[bytes]:
-    # PATH_INFO is decoded, and so has lost which slashes are part of a name.
+    # PATH_INFO is decoded: it does not show which slashes are part of a name.
     raw = str(environ.get("RAW_PATH", path)).partition("?")[0]
     query = dict(_query(environ, keep_blank_values=True))
     scheme, _space, token = str(environ.get("HTTP_AUTHORIZATION", "")).partition(" ")
@@ -133,9 +133,9 @@ def _answer_part(environ: WSGIEnvironment, start_response: StartResponse, path: 
 
 
 def is_known_host(host: str, allowed: Collection[str]) -> bool:
-    """Whether a request's Host header names this server: an address, a name without dots (`localhost`, a service in
-    compose or Kubernetes), or one of `admin.allowed.hosts`. Any other name may be one that a web site has made to point
-    here, so that a browser behind our firewall reads us for it (DNS rebinding).
+    """Return whether a request's Host header names this server: an address, a name without dots (`localhost`, a service
+    in compose or Kubernetes), or one of `admin.allowed.hosts`. Any other name may belong to a web site that resolves it
+    to this address, so that a browser behind our firewall reads pages for that site (DNS rebinding).
     """
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     name = name.removeprefix("[").removesuffix("]").rstrip(".").lower()
@@ -149,7 +149,7 @@ def is_known_host(host: str, allowed: Collection[str]) -> bool:
 
 
 def _refusal(environ: WSGIEnvironment, allowed: Collection[str]) -> tuple[str, str] | None:
-    """(status, sentence) if the request is not meant for this server, or a page of another one makes it."""
+    """Return (status, sentence) if the request is not meant for this server, or comes from a page of another server."""
     host = environ.get("HTTP_HOST", "")
     if host and not is_known_host(host, allowed):
         told = "This name is not known here: use an address, or add the name to admin.allowed.hosts.\n"

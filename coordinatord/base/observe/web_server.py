@@ -1,11 +1,12 @@
 """The small HTTP server of the admin port. Imported on the admin thread only.
 
-One thread reads request heads and writes responses, for all peers at once and without waiting for any; a request has
-threads of its own only while its page is made. So a peer that sends or reads slowly costs a socket and no more, until
-its time is up. Probes have places of their own: a page that takes long does not keep them waiting.
+One thread reads request heads and writes responses, for all peers at once and without blocking on any; a request has a
+thread of its own only while its page is made. So a slow peer costs one socket until its time limit. Probes have threads
+of their own: a slow page does not delay them.
 
-If there are more connections than `MAX_CLIENTS`, room is made for new ones: the peer that has most loses its oldest one
-that is still sending or reading. A probe sends its request with the connection, and is answered before that.
+If there are more connections than `MAX_CLIENTS`, room is made for new ones: the server closes the oldest connection, of
+those still sending or reading, of the peer with the most connections. A probe sends its request as it connects, and
+gets its response before that can happen.
 """
 
 from __future__ import annotations
@@ -28,38 +29,44 @@ if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication, WSGIEnvironment
 
 MAX_CLIENTS: Final = 56
-"""Connections at one time; transport/net/descriptors.py keeps 64 for the admin port."""
+"""Maximum number of connections at one time; transport/net/descriptors.py reserves 64 descriptors for the admin
+port.
+"""
 
 MAX_REQUESTS: Final = 8
-"""Pages being made at one time: for a scraper, a person, and some spare. Further requests wait for a place."""
+"""Maximum number of pages that are made at one time: for a scraper, a person, and some spare. Further requests wait."""
 
 MAX_PROBES: Final = 4
-"""Probes being answered at one time, beside those; /healthz may wait for the event loop."""
+"""Maximum number of probes that are served at one time, in addition to `MAX_REQUESTS`; /healthz may wait for the event
+loop.
+"""
 
 PROBES: Final = (b"GET /healthz", b"GET /readyz", b"HEAD /healthz", b"HEAD /readyz")
 
 HEAD_BYTES: Final = 16 * 1024
 HEAD_SECONDS: Final = 5.0
 RESPONSE_SECONDS: Final = 10.0
-"""A request must have been sent within the one, from its connection on, and its response read within the other."""
+"""The peer must send its request within `REQUEST_SECONDS` of connecting, and read the response within
+`RESPONSE_SECONDS`.
+"""
 
 
 BAD_REQUEST: Final = b"HTTP/1.0 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-"""For a head in which wsgiref finds no request."""
+"""Response to a head in which wsgiref finds no request."""
 
 TOO_LARGE: Final = BAD_REQUEST.replace(b"400 Bad Request", b"431 Request Header Fields Too Large")
-"""For a head of more than HEAD_BYTES."""
+"""Response to a head of more than HEAD_BYTES."""
 
 
 @dataclass(slots=True, eq=False)
 class _Client:
-    """One connection: it sends its request, has it answered, and reads the response. `deadline_s` is monotonic."""
+    """One connection: it sends its request, waits for the page, and reads the response. `deadline_s` is monotonic."""
 
     socket: socket.socket
     peer: tuple[Any, ...]
     deadline_s: float
     is_probe: bool = False
-    #: its page is being made, or waits for that: nobody waits for the peer
+    #: true if its page is being made, or waits for that: the server does not wait for the peer
     is_served: bool = False
     head: bytearray = field(default_factory=bytearray)
     response: memoryview = field(default_factory=lambda: memoryview(b""))
@@ -73,7 +80,8 @@ class AdminHttpServer:
         self.socket = bound
         self.app = app
         host, port = bound.getsockname()[:2]
-        #: for wsgiref, which reads the two from its server; it would resolve this host's full name, which takes seconds
+        #: for wsgiref, which reads both from its server; wsgiref would resolve this host's full name, which takes
+        #: seconds
         self.base_environ = {
             "SERVER_NAME": str(host), "SERVER_PORT": str(port), "GATEWAY_INTERFACE": "CGI/1.1",
             "REMOTE_HOST": "", "CONTENT_LENGTH": "", "SCRIPT_NAME": "",
@@ -86,7 +94,7 @@ class AdminHttpServer:
         self._woken, self._wake = socket.socketpair()
 
     def get_app(self) -> WSGIApplication:
-        """For wsgiref."""
+        """Return the WSGI application; wsgiref calls this."""
         return self.app
 
     def serve_until(self, told: socket.socket) -> None:
@@ -105,7 +113,7 @@ class AdminHttpServer:
                     self._close(client)
 
     def _turn(self, told: socket.socket) -> bool:
-        """Serve those who are ready; returns False when told to stop."""
+        """Serve the ready connections; returns False if the server is to stop."""
         deadlines = [each.deadline_s for each in self._clients if not each.is_served]
         timeout_s = max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
         for key, _events in self._selector.select(timeout_s):
@@ -116,10 +124,10 @@ class AdminHttpServer:
         return True
 
     def _accept(self) -> None:
-        for _ in range(MAX_CLIENTS):  # and then those who are ready
+        for _ in range(MAX_CLIENTS):  # and then serve connections that are ready
             try:
                 accepted, peer = self.socket.accept()
-            except OSError:  # nobody else, or one that is gone again
+            except OSError:  # no more clients, or one that has already disconnected
                 return
             if len(self._clients) >= MAX_CLIENTS and not self._make_room():
                 accepted.close()
@@ -131,7 +139,9 @@ class AdminHttpServer:
             self._read(client)
 
     def _make_room(self) -> bool:
-        """Close the oldest connection, of those that are waited for, of the peer that has most of them."""
+        """Close the oldest connection that waits for its peer, of the peer with the most such connections. Returns
+        whether there was one.
+        """
         waited = [each for each in self._clients if not each.is_served]
         if not waited:
             return False
@@ -165,17 +175,17 @@ class AdminHttpServer:
             self._begin_to_write(client)
 
     def _begin(self, is_probe: bool) -> None:
-        """Make the pages that wait, as far as there are places."""
+        """Make the pages that wait, up to the limits."""
         waiting = self._waiting[is_probe]
         while waiting and self._places[is_probe]:
             self._places[is_probe] -= 1
             threading.Thread(target=self._make, args=(waiting.popleft(),), name="admin-page", daemon=True).start()
 
     def _make(self, client: _Client) -> None:
-        """On a thread of its own."""
+        """Make a page, on a thread of its own."""
         try:
             response = _Handler(bytes(client.head), client.peer, self).wfile.getvalue()
-        except Exception:  # a head that cannot be read is not worth a traceback on standard error
+        except Exception:  # an invalid head is not worth a traceback on standard error
             get_logger().debug("admin request failed", peer=str(client.peer), exc_info=True)
             response = b""
         client.response = memoryview(response or BAD_REQUEST)
@@ -224,12 +234,12 @@ class AdminHttpServer:
 
 
 class _Handler(WSGIRequestHandler):
-    """wsgiref's, from bytes to bytes."""
+    """wsgiref's handler, with bytes as input and output."""
 
     request: bytes
     rfile: BytesIO
     wfile: BytesIO
-    default_request_version = "HTTP/1.0"  # with 0.9, what is wrong with a request line is told without a status
+    default_request_version = "HTTP/1.0"  # with 0.9, the error response to an invalid request line has no status
 
     def __init__(self, request: bytes, peer: tuple[Any, ...], server: AdminHttpServer) -> None:
         super().__init__(request, peer, server)  # type: ignore[arg-type]  # it needs no more than these three have
@@ -238,7 +248,7 @@ class _Handler(WSGIRequestHandler):
         self.rfile, self.wfile = BytesIO(self.request), BytesIO()
 
     def finish(self) -> None:
-        """Closes nothing: the response is read from `wfile`."""
+        """Close nothing: the response is read from `wfile`."""
 
     def get_environ(self) -> WSGIEnvironment:
         environ = super().get_environ()
@@ -249,4 +259,4 @@ class _Handler(WSGIRequestHandler):
         return str(self.client_address[0])
 
     def log_message(self, _format: str, *_arguments: Any) -> None:
-        """Logs nothing: probes send a request every few seconds."""
+        """Log nothing: probes send a request every few seconds."""

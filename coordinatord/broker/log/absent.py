@@ -7,7 +7,7 @@ from kafka_wire.records.batch import BatchHeader, Records
 
 
 class AbsentLog(PartitionLog):
-    """An empty log that refuses appends: even if a handler does not check, only one process writes a partition."""
+    """An empty log that rejects appends: even if a handler does not check, only one process writes a partition."""
 
     __slots__ = ()
 

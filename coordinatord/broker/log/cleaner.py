@@ -1,19 +1,21 @@
-"""The log cleaner: finds the dirtiest compacted log, has it rewritten, and swaps in the new segments.
+"""Log cleaner: picks the log with the highest dirty ratio, has the log rewritten, and swaps in the new segments.
 
 The work is split among three places, so that no client waits for it:
 
-- the event loop checks a few logs per turn (dirt.py), changes lists of segments, and gives new files their names;
+- the event loop checks a few logs per turn (dirt.py), changes lists of segments, and renames new files to their final
+  names;
 - the cleaner's own thread renames, flushes and removes files (swap.py), and waits for
 - the workshop that runs `cleaning.clean`: a separate process (cleaner_process.py), because a thread that decodes
   records in Python would keep the interpreter's lock from the event loop for milliseconds at a time.
 
 ```
-loop     look ──► assess ──► Job ─────┐           ┌─► replace_segments ─┐          ┌─► finish ─┐
-thread                                └─► commit ─┘                     └─► remove ┘           └─► … checkpoint
-process   survey, map ──► group 1 ──► .cleaned        (waits)                                  group 2 …
+loop     look ──► assess ──► Job ─────┐          ┌─► replace_segments ─┐       ┌─► finish ─┐
+thread                                └─► commit ─┘                     └─► remove ┘         └─► … checkpoint
+process  survey, map ──► group 1 ──► .cleaned    (waits)                    group 2 …
 ```
-A log being cleaned keeps its segments (retention waits), and a log that is being read from end to end is changed only
-after that. A failure loses nothing: the old segments exist until the new one does.
+The cleaner does not change the segments of a log that is being read from end to end until that read has finished;
+retention does not delete segments of a log that is being cleaned. A failure loses no data: the old segments exist until
+the new segment does.
 """
 
 from __future__ import annotations
@@ -37,40 +39,41 @@ from coordinatord.broker.log.segment import SWAP_SUFFIX, Segment
 from coordinatord.broker.log.writer import LogWriter
 
 LOOKED_AT_PER_TURN = 500
-"""Segments, plus LOG_COST per log: about half a millisecond."""
+"""Number of segments that are checked per turn of the event loop, plus LOG_COST per log: about half a millisecond."""
 
 LOG_COST = 5
-"""The cost of checking one log, in segments."""
+"""Cost of checking one log, in units of segments."""
 
 PINNED_S = 0.1
-"""Seconds until the next check whether a log is still being read from end to end."""
+"""Delay in seconds until the next check whether a log is still being read from end to end."""
 
 LOST_IN_A_ROW = 5
-"""How many processes in a row may be killed over one log. If the next one is killed, too, the log is the cause, and not
-the machine."""
+"""Number of cleaning processes in a row that may be killed during one log. If the next process is killed, too, the
+cleaner treats the log as the cause, not the machine.
+"""
 
 _Result = TypeVar("_Result")
 
 
 class CleaningStopped(Exception):
-    """Cleaning cannot go on: the daemon is stopping, or the topic was deleted."""
+    """Raised when cleaning cannot continue: the daemon is stopping, or the topic was deleted."""
 
 
 class Workshop(Protocol):
-    """Rewrites logs. Called on the cleaner's thread."""
+    """Backend that rewrites logs. Called on the cleaner's thread."""
 
     def clean(self, job: Job) -> Iterator[Cleaned | Statistics]:
-        """See `cleaning.clean`."""
+        """Rewrite one log, as `cleaning.clean` does."""
 
     def rest(self) -> None:
-        """No work is expected for a while."""
+        """Release resources: no work is expected for a while."""
 
     def close(self) -> None:
         """End the current work. Called on the event loop's thread."""
 
 
 class Here:
-    """Rewrites on the calling thread: for tests, and if no process can be started."""
+    """Workshop that rewrites logs on the calling thread: for tests, and if no process can be started."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
@@ -87,7 +90,7 @@ class Here:
 
 @dataclass(slots=True)
 class CleanerSettings:
-    """The broker's settings; the topics' are in LogConfig."""
+    """Cleaner settings of the broker; the settings of topics are in LogConfig."""
 
     map_bytes: int = 128 * 1024 * 1024
     io_bytes: int = 512 * 1024
@@ -97,7 +100,7 @@ class CleanerSettings:
 
 @dataclass(slots=True)
 class CleanerState:
-    """The cleaner's state for the metrics."""
+    """Counters and gauges of the cleaner, for the metrics."""
 
     runs: int = 0
     bytes_read: int = 0
@@ -124,7 +127,7 @@ class _Run:
 
 
 class Cleaner:
-    """See the module's docstring. All methods belong to the event loop's thread."""
+    """Log cleaner of one process; see the module's docstring. Call all methods on the event loop's thread."""
 
     def __init__(
         self,
@@ -141,7 +144,9 @@ class Cleaner:
         on_failed: Callable[[PartitionLog, BaseException], object] = lambda log, error: None,
         tag: str = "0",
     ) -> None:
-        """`worker` is the cleaner's own thread. `first_unstable` knows the open transactions."""
+        """Create a cleaner. `worker` is the cleaner's own thread. `first_unstable` returns the first offset of a log's
+        open transactions, or its high watermark.
+        """
         self.state = CleanerState(looked_ms=now_ms())
         self._data = data
         self._writer = writer
@@ -163,19 +168,21 @@ class Cleaner:
         #: logs that cannot be cleaned, until the next start or until more of them can be read
         self._uncleanable: set[PartitionLog] = set()
         self._in_vain: dict[PartitionLog, int] = {}
-        #: how many processes in a row have been killed over a log
+        #: number of processes in a row that were killed during the cleaning of a log
         self._lost: dict[PartitionLog, int] = {}
-        #: the logs' end offsets at the last check
+        #: end offsets of the logs at the last check
         self._ends: dict[PartitionLog, int] = {}
 
     @property
     def busy(self) -> bool:
         return self._run is not None or self._looking is not None
 
-    # Looking for work
+    # Selection of a log
 
     def look(self) -> None:
-        """Clean the dirtiest log, then the next one, until none is due. Called every log.cleaner.backoff.ms."""
+        """Clean the log with the highest dirty ratio, then the next one, until none is due. Called every
+        log.cleaner.backoff.ms.
+        """
         if self.busy or self._closed or self._writer.failed:
             return
         self._uncleanable = {log for log in self._uncleanable if not log.deleted}
@@ -211,7 +218,7 @@ class Cleaner:
         if log.deleted or log.pins or log in self._uncleanable:
             return
         now_ms = self._now_ms()
-        # A log with appends rolls its segments by itself, by its records' timestamps.
+        # The appends of an active log roll its segments, by the timestamps of its records.
         is_quiet = self._ends.get(log) == log.end_offset
         self._ends[log] = log.end_offset
         if is_quiet and roll_is_due(log, now_ms):
@@ -228,8 +235,8 @@ class Cleaner:
     # Cleaning one log, step by step
 
     def _begin(self, dirt: Dirt) -> None:
-        """If replies do not wait for a flush, a marker in the active segment may still be lost. Its transaction would
-        then be open again, and the records that it outdates must still exist.
+        """Start to clean one log. If responses do not wait for a flush, a marker in the active segment may still be
+        lost. Its transaction would then be open again, and the records that its records outdate must still exist.
         """
         log, config, settings, now_ms = dirt.log, dirt.log.config, self._settings, self._now_ms()
         job = Job(
@@ -267,7 +274,7 @@ class Cleaner:
         self._on_worker(run, begin, lambda result: self._got(run, result))
 
     def _next_group(self, run: _Run) -> Cleaned | Statistics:
-        """On the worker: rewrite the next group and commit it."""
+        """Rewrite the next group and commit it, on the worker."""
         result = next(run.results)
         if isinstance(result, Cleaned):
             swap.commit(self._data.disk, run.job.directory, result, run.job.tag)
@@ -282,7 +289,7 @@ class Cleaner:
             self._on_worker(run, self._data.write_cleaned_offsets, lambda _none: self._done(run, result))
 
     def _replace(self, run: _Run, cleaned: Cleaned) -> None:
-        """Replace segments in the log's list: from now on the old files are not opened any more."""
+        """Replace segments in the log's list: from now on no read opens the old files."""
         log = run.dirt.log
         wanted = set(cleaned.replaces)
         old = [segment for segment in log.segments if segment.base_offset in wanted]
@@ -302,8 +309,8 @@ class Cleaner:
         )
 
     def _remove(self, log: PartitionLog, old: list[Segment]) -> None:
-        """On the worker: remove the old segments. Locked, because a new topic may get this log's directory; one at a
-        time, because a flush may be waiting for the lock.
+        """Remove the old segments, on the worker. The lock is held because a new topic may get this log's directory; it
+        is taken for one segment at a time because a flush may be waiting for it.
         """
         disk = self._data.disk
         removed: list[str] = []
@@ -319,7 +326,7 @@ class Cleaner:
                 disk.unlink(path)
 
     def _finish(self, run: _Run, cleaned: Cleaned, new: Segment) -> None:
-        """Give the new segment's files their names. On the event loop's thread, which does all reading."""
+        """Rename the new segment's files to their final names. On the event loop's thread, which does all reading."""
         log = run.dirt.log
         try:
             swap.finish(self._data.disk, log.directory, cleaned)
@@ -346,8 +353,8 @@ class Cleaner:
         self.look()
 
     def _failed(self, run: _Run, error: BaseException) -> None:
-        """Nothing is lost. After a full disk or a killed process, the log is cleaned again after the next pause. A log
-        that cannot be read, or whose swap is unfinished, is left alone until the next start.
+        """Handle a failure; no data is lost. After a full disk or a killed process, the log is cleaned again after the
+        next pause. A log that cannot be read, or whose swap is unfinished, is skipped until the next start.
         """
         log = run.dirt.log
         if log.deleted or isinstance(error, CleaningStopped):
@@ -366,7 +373,7 @@ class Cleaner:
         run.dirt.log.cleaning = run.swapping
         self._run = None
 
-    # Between the threads
+    # Calls between the threads
 
     def _on_worker(self, run: _Run, work: Callable[[], _Result], then: Callable[[_Result], object]) -> None:
         """Run `work` on the worker, and `then` with its result on the event loop's thread."""
@@ -387,7 +394,7 @@ class Cleaner:
         self._worker.submit(job)
 
     def _tell(self, callback: Callable[[], object]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: the result is not needed any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the result is not needed
             self._loop.call_soon_threadsafe(callback)
 
     def _goes_on(self, run: _Run) -> bool:
@@ -399,7 +406,7 @@ class Cleaner:
         return True
 
     def _when_unpinned(self, run: _Run, then: Callable[[], object]) -> None:
-        """Continue once the log is not being read from end to end."""
+        """Call `then` once the log is not being read from end to end."""
         if not self._goes_on(run):
             return
         if run.dirt.log.pins:
@@ -408,7 +415,9 @@ class Cleaner:
             then()
 
     def close(self) -> None:
-        """Stop; blocks until the worker has ended its current task. The next start finishes a swap in progress."""
+        """Stop the cleaner; blocks until the worker has ended its current task. The next start finishes a swap in
+        progress.
+        """
         self._closed = True
         self._workshop.close()
         self._worker.submit(self._workshop.rest)

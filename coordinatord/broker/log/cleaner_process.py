@@ -1,9 +1,10 @@
-"""Cleaning in a separate process, and that process: `python -m coordinatord.broker.log.cleaner_process`.
+"""Log cleaning in a separate process, and that process: `python -m coordinatord.broker.log.cleaner_process`.
 
-The process reads JSON lines, `{"job": …}` or `{"next": true}`, answers each with one line (a rewritten group, the final
-statistics, or an error), and ends at the end of its input. It is started when a log must be cleaned (a tenth of a
-second, 25 MiB) and ended when none is left. It runs at a lower priority and accesses only the files of that log; its
-output counts for nothing until the parent has swapped it in, so it may be killed at any time.
+The process reads JSON lines, `{"job": …}` or `{"next": true}`, writes one line for each (a rewritten group, the final
+statistics, or an error), and exits at the end of its input. The daemon starts the process when a log must be cleaned (a
+tenth of a second, 25 MiB) and ends it when no log is left. The process runs at a lower priority and accesses only the
+files of that log; the log does not use its output before the parent process has swapped it in, so the process may be
+killed at any time.
 
 Measured with heartbeats of four groups on two cores, while 58 MB were cleaned and while idle: the median was 0.2 ms
 both times, p99 0.3 to 0.7 ms and 0.4 to 1.0 ms. With the same cleaning on a thread of the daemon the median was 8 ms
@@ -32,18 +33,20 @@ NICENESS = 10
 
 
 class CleanerDied(LogError):
-    """The process failed, or its answer cannot be understood."""
+    """Raised when the cleaning process failed, or its response cannot be parsed."""
 
 
 class Process:
-    """A `cleaner.Workshop` that works in another process."""
+    """A `cleaner.Workshop` that runs in another process."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
 
     def clean(self, job: Job) -> Iterator[Cleaned | Statistics]:
-        """See `cleaning.clean`. Raises its LogDamaged and OSError, and CleanerLost or CleanerDied for the process."""
+        """Rewrite one log, as `cleaning.clean` does. Raises its LogDamaged and OSError, CleanerLost if the process ends
+        unexpectedly, and CleanerDied if the process fails.
+        """
         message: dict[str, Any] = {"job": dataclasses.asdict(job)}
         while True:
             answer = self._ask(message)
@@ -60,7 +63,7 @@ class Process:
             raise CleaningStopped
         if self._process is None:
             self._process = _start()
-            if self._closed:  # closed meanwhile: close() has not killed this process
+            if self._closed:  # close() ran in the meantime and did not kill this process
                 self._process.kill()  # type: ignore[unreachable]  # another thread closes
         process = self._process
         assert process.stdin is not None
@@ -80,13 +83,13 @@ class Process:
         return answer
 
     def rest(self) -> None:
-        """End the process: there is no work."""
+        """End the process until the next job."""
         process, self._process = self._process, None
         if process is not None:
             _end(process)
 
     def close(self) -> None:
-        """Kill the process; a thread that waits for its answer gets CleaningStopped."""
+        """Kill the process; a thread that waits for its response gets CleaningStopped."""
         self._closed = True
         process = self._process
         if process is not None:
@@ -131,11 +134,11 @@ def _error(answer: dict[str, Any]) -> Exception:
     return CleanerDied(f"the cleaner's process said {str(answer)[:200]!r}")
 
 
-# --- the process ------------------------------------------------------------------------------------------------------
+# --- the child process ------------------------------------------------------------------------------------------------
 
 
 class _Orphaned(BaseException):
-    """The parent process has ended."""
+    """Raised when the parent process has ended."""
 
 
 def _serve() -> None:

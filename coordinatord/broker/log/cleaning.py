@@ -1,22 +1,22 @@
-"""Rewrites a compacted log, of which each key's last record stays. Pure, except for the files that it reads and writes.
+"""Rewriting of a compacted log, which keeps the last record of each key. Pure, except for access to files.
 
 `clean(disk, job)` does what Kafka's Cleaner does, in three passes:
 
-1. *Survey*, headers only: which transactions were aborted, where the first open one begins, and each producer's last
-   batch (survey.py).
+1. *Survey*, headers only: the aborted transactions, the first offset of the first open transaction, and each producer's
+   last batch (survey.py).
 2. *Map*: the keys of the dirty part, oldest segment first, into an OffsetMap, until it is full.
 3. *Rewrite*: all segments from the log's first to the last mapped one, in groups that fit into one segment, each into
    new files beside the old ones.
 
-Removed: records outdated by a later one of the same key; records without a key; records of aborted transactions; and,
-after their delete horizon, tombstones and markers of transactions without any records left. The horizon starts with the
-first cleaning that sees them and is stored in their batch (KIP-534). Kept: every offset; the last batch of each active
-producer, empty if need be; and the last batch of each rewritten segment, so that the file tells where it ends and an
-interrupted swap can be finished.
+Removed: records outdated by a later record of the same key; records without a key; records of aborted transactions;
+and, after their delete horizon, tombstones and markers of transactions without any records left. The first cleaning
+that reads such records sets the horizon and stores it in their batch (KIP-534). Kept: every offset; the last batch of
+each active producer, empty if need be; and the last batch of each rewritten segment, so that the file has its end
+offset and an interrupted swap can be finished.
 
-No segment is swapped here: `clean` yields each group once its files are flushed, and continues when asked for the next.
-In between, the caller replaces the old segments, oldest group first: a tombstone may only be removed after the records
-that it deletes.
+This module swaps no segment: `clean` yields each group once its files are flushed, and continues when the caller
+requests the next group. In between, the caller replaces the old segments, oldest group first: a tombstone may only be
+removed after the records that it deletes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from kafka_wire.records.rewrite import emptied, rewritten, spans
 
 @dataclass(slots=True, frozen=True)
 class SegmentSize:
-    """One segment of the log to clean, and how many bytes of each of its files may be read."""
+    """One segment of the log to clean, and the readable size of each of its files in bytes."""
 
     base_offset: int
     log_bytes: int
@@ -59,9 +59,9 @@ class Job:
     """One log to clean. Plain values, so that the work can be done in another process."""
 
     directory: str
-    #: all segments including the active one, whose headers tell how transactions ended
+    #: all segments including the active one, whose headers contain the outcomes of transactions
     segments: list[SegmentSize]
-    #: cleaned before, up to this offset
+    #: end offset of the previous cleaning
     first_dirty: int
     #: the base offset of the first segment that must stay as it is
     first_uncleanable: int
@@ -73,17 +73,20 @@ class Job:
     index_interval_bytes: int
     map_bytes: int
     io_bytes: int
-    #: a producer that has written nothing for this long is dropped
+    #: age in milliseconds of the last write at which a producer is dropped
     producer_expiration_ms: int
-    #: bytes read plus bytes written
+    #: limit for bytes read plus bytes written; 0: no limit
     max_bytes_per_second: float = 0.0
-    #: part of the new files' names: a killed daemon's orphan must not write into its successor's files
+    #: part of the new files' names: the orphaned process of a killed daemon must not write into the files of the next
+    #: daemon
     tag: str = "0"
 
 
 @dataclass(slots=True)
 class Cleaned:
-    """A new segment, flushed, in `<base offset><suffix>.<tag>.cleaned`, and the old segments that it replaces."""
+    """A new, flushed segment in `<base offset><suffix>.<tag>.cleaned`, and the base offsets of the old segments that it
+    replaces.
+    """
 
     replaces: list[int]
     log_bytes: int = 0
@@ -93,7 +96,7 @@ class Cleaned:
     max_timestamp_offset: int = 0
     #: the offset after the last one of the old segments
     next_offset: int = 0
-    #: non-zero if it has a transaction index
+    #: number of aborted transactions in its transaction index; 0: it has no transaction index
     aborted: int = 0
 
     @property
@@ -124,7 +127,10 @@ class Statistics:
 def clean(
     disk: Disk, job: Job, *, pulse: Callable[[], object] = lambda: None, sleep: Callable[[float], object] = time.sleep
 ) -> Iterator[Cleaned | Statistics]:
-    """Clean one log; see the module's docstring. `pulse` is called every few hundred kilobytes and may raise."""
+    """Clean one log; see the module's docstring. `pulse` is called every few hundred kilobytes and may raise.
+
+    Yields a `Cleaned` for each rewritten group, then the `Statistics`. Raises LogDamaged and OSError.
+    """
     began_s = time.perf_counter()
     work = _Cleaning(disk, job, _Throttle(job.max_bytes_per_second, pulse, sleep))
     statistics = work.statistics
@@ -142,7 +148,9 @@ def clean(
 
 
 def groups(job: Job, end_offset: int) -> list[list[SegmentSize]]:
-    """The segments that begin below `end_offset`, in groups of neighbours that fit into one at their present sizes."""
+    """Return the segments below `end_offset`, in groups of neighbours that fit into one segment at
+    their present sizes.
+    """
     found: list[list[SegmentSize]] = []
     sizes = (0, 0, 0)
     following = [*(segment.base_offset for segment in job.segments[1:]), job.first_uncleanable]
@@ -165,7 +173,7 @@ def groups(job: Job, end_offset: int) -> list[list[SegmentSize]]:
 
 
 class _Throttle:
-    """Enforces log.cleaner.io.max.bytes.per.second."""
+    """Rate limit of log.cleaner.io.max.bytes.per.second."""
 
     def __init__(self, bytes_per_second: float, pulse: Callable[[], object], sleep: Callable[[float], object]) -> None:
         self._rate = bytes_per_second
@@ -176,7 +184,7 @@ class _Throttle:
         self._next_pulse = 0
 
     def passed(self, size: int) -> None:
-        """Count bytes that were read or written."""
+        """Count bytes that were read or written; sleep if they exceed the rate."""
         self._bytes += size
         if self._bytes < self._next_pulse:
             return
@@ -235,10 +243,10 @@ class _Cleaning:
         finally:
             file.close()
 
-    # The map
+    # Offset map
 
     def build_map(self) -> int:
-        """Map as much of the dirty part as fits. Returns the offset after it."""
+        """Map as much of the dirty part as fits. Return the offset after it."""
         job, known = self._job, self._map
         known.latest = job.first_dirty - 1
         fates: Fates | None = None
@@ -257,7 +265,7 @@ class _Cleaning:
         return known.latest + 1
 
     def _map_segment(self, segment: SegmentSize, fates: Fates) -> bool:
-        """Returns False if the map is full before the segment's end."""
+        """Add a segment's keys to the map. Return False if the map is full before the segment's end."""
         known, first_dirty = self._map, self._job.first_dirty
         for _position, header, buffer, at in self._scan(segment):
             self._throttle.passed(header.size)
@@ -300,7 +308,9 @@ class _Cleaning:
     def _filter(
         self, out: _Output, header: BatchHeader, buffer: bytes, at: int, *, last: bool
     ) -> bytes | bytearray | None:
-        """The remaining bytes of a batch; None if it is removed. `last`: it is the group's last batch."""
+        """Return the remaining bytes of a batch; None if the batch is removed. `last`: the batch is the group's last
+        one.
+        """
         statistics = self.statistics
         statistics.records_read += header.record_count
         if header.producer_id < 0 and header.record_count and not header.attributes & CONTROL:
@@ -328,7 +338,7 @@ class _Cleaning:
         return None
 
     def _retain(self, header: BatchHeader, buffer: bytes, at: int, *, over: bool) -> bytes | bytearray | None:
-        """The batch with its remaining records; None if no record remains."""
+        """Return the batch with its remaining records; None if no record remains."""
         section = record_bytes(buffer, at, header)
         base_offset, latest, last = header.base_offset, self._map.latest, self._map.last
         kept = []
@@ -413,10 +423,10 @@ class _Cleaning:
             file.close()
 
     def _sync(self, file: File) -> None:
-        """Flush a file before any other file may lose the bytes that it has."""
+        """Flush a file. Every new file is flushed before any old file may be removed."""
         file.datasync()
 
 
 def cleaned_path(directory: str, base_offset: int, suffix: str, tag: str) -> str:
-    """The path of a new segment's file while it is written."""
+    """Return the path of a new segment's file during the rewriting."""
     return f"{directory}/{segment_name(base_offset)}{suffix}.{tag}{CLEANED_SUFFIX}"

@@ -8,9 +8,9 @@ from kafka_wire.values import Value
 
 WEEK_MS = 7 * 24 * 60 * 60 * 1000
 
-#: The largest batch, whatever a topic's max.message.bytes says: it is held in memory as a whole when it is written,
-#: replayed or cleaned, and positions in a segment are int32. A request has at most socket.request.max.bytes (100 MiB);
-#: a group's metadata, one record with every member's subscription and assignment, may be larger.
+#: Largest batch in bytes, whatever a topic's max.message.bytes is: a batch is held in memory as a whole when it is
+#: written, replayed or cleaned, and positions in a segment are int32. A request has at most socket.request.max.bytes
+#: (100 MiB); a group's metadata, one record with every member's subscription and assignment, may be larger.
 MAX_BATCH_BYTES = 1 << 30
 
 LONG_MAX = (1 << 63) - 1
@@ -29,15 +29,15 @@ class LogConfig(Value):
     cleanup_policy: str = "delete"
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
-    #: LONG_MAX: the log is cleaned for its dirty ratio only
+    #: LONG_MAX: only the dirty ratio triggers cleaning
     max_compaction_lag_ms: int = LONG_MAX
-    #: for tombstones, and for markers of transactions without any records left
+    #: retention of tombstones, and of markers of transactions without any records left
     delete_retention_ms: int = 24 * 60 * 60 * 1000
-    #: limits how much cleaning puts into one segment
+    #: limit of the indexes that cleaning writes for one segment
     segment_index_bytes: int = 10 * 1024 * 1024
     #: Age of a segment's first record at which the next segment begins. Records that must be compacted by a certain
     #: time must have left the active segment by then. Computed once: a LogConfig never changes, and a topic whose
-    #: settings change gets a new one.
+    #: settings change gets a new LogConfig.
     roll_ms: int = field(init=False)
 
     def __post_init__(self) -> None:

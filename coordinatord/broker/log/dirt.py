@@ -1,4 +1,4 @@
-"""How much of a log can be cleaned, and whether that is due: Kafka's LogCleanerManager, without its state."""
+"""Cleanable part of a log and the time to clean it: Kafka's LogCleanerManager, without its state."""
 
 from __future__ import annotations
 
@@ -13,35 +13,37 @@ from kafka_wire.records.batch import HEADER, HEADER_BYTES, BatchHeader
 
 @dataclass(slots=True, frozen=True)
 class Dirt:
-    """The state of one log. Offsets as in `cleaning.Job`; bytes are those of whole segments."""
+    """Cleanable state of one log. Offsets have the meanings of those in `cleaning.Job`; bytes are those of whole
+    segments.
+    """
 
     log: PartitionLog
     first_dirty: int
     first_uncleanable: int
     clean_bytes: int
     cleanable_bytes: int
-    #: by how much max.compaction.lag.ms is exceeded
+    #: milliseconds by which max.compaction.lag.ms is exceeded
     delay_ms: int
 
     @property
     def ratio(self) -> float:
-        """The cleanable share of the bytes that do not have to stay."""
+        """Ratio of cleanable bytes to clean and cleanable bytes (Kafka's dirty ratio)."""
         total = self.clean_bytes + self.cleanable_bytes
         return self.cleanable_bytes / total if total else 0.0
 
     @property
     def due(self) -> bool:
-        """Whether the log should be cleaned now."""
+        """True if the log should be cleaned now."""
         if self.delay_ms and self.cleanable_bytes:
             return True
         return self.ratio > self.log.config.min_cleanable_dirty_ratio
 
 
 def assess(log: PartitionLog, cleaned_to: int, first_unstable: int, now_ms: int) -> Dirt:
-    """Assess one log. `cleaned_to`: the checkpoint's offset; `first_unstable`: where its first open transaction begins,
-    or the log's end.
+    """Assess one log. `cleaned_to` is the checkpoint's offset; `first_unstable` is the first offset of the log's first
+    open transaction, or the log's end.
 
-    Whole segments are cleanable, up to the first that is active, not in its file, undecided, or too young
+    Whole segments are cleanable, up to the first that is active, not completely in its file, undecided, or too young
     (min.compaction.lag.ms).
     """
     if not log.log_start_offset <= cleaned_to <= log.end_offset:
@@ -76,7 +78,7 @@ def _delay_ms(log: PartitionLog, dirty: list[Segment], now_ms: int) -> int:
 
 
 def _first_timestamp(log: PartitionLog, segment: Segment) -> int:
-    """The timestamp of a segment's first batch; read once."""
+    """Return the timestamp of a segment's first batch, which is read only once."""
     if segment.first_timestamp is None:
         file = log.disk.open(segment.log_path)
         try:
@@ -87,8 +89,9 @@ def _first_timestamp(log: PartitionLog, segment: Segment) -> int:
 
 
 def roll_is_due(log: PartitionLog, now_ms: int) -> bool:
-    """Whether the active segment of a log without appends is older than segment.ms (or max.compaction.lag.ms). Kafka
-    checks only on an append, so that it never compacts a topic without appends; users who set segment.ms expect it to.
+    """Return whether the active segment of a log without appends is older than segment.ms (or max.compaction.lag.ms).
+    Kafka checks the age only on an append, so that it never compacts a topic without appends; users who set segment.ms
+    expect it to.
     """
     if not log.segments:
         return False

@@ -1,4 +1,4 @@
-"""The log accesses files only through these two classes, so that tests can replace the disk.
+"""File access of the log: `Disk` and `File`, two protocols, so that tests can replace the disk.
 
 `OsDisk` is the operating system's. `SimulatedDisk` (simulated_disk.py) keeps files in memory, loses unflushed data when
 it crashes, tears writes and fills up. The log relies only on what POSIX and Linux file systems guarantee: written bytes
@@ -30,7 +30,7 @@ class File(Protocol):
     def pread(self, size: int, position: int) -> bytes: ...
 
     def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
-        """Write all of `data`. After OSError an unknown part of it is written."""
+        """Write all of `data`. After OSError, an unknown part of `data` is written."""
 
     def size(self) -> int: ...
 
@@ -46,11 +46,11 @@ class Lock(Protocol):
 
 
 class Disk(Protocol):
-    """A file system. Paths are plain strings; errors are OSError, as os raises them."""
+    """A file system. Paths are plain strings; errors are OSError, as the `os` module raises them."""
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """Open a file. OSError if `path` is not a file, or is a symbolic link: coordinatord creates none, so the target
-        is foreign.
+        """Open a file. Raises OSError if `path` is not a file, or is a symbolic link: coordinatord creates none, so the
+        target is foreign.
         """
 
     def exists(self, path: str) -> bool: ...
@@ -58,14 +58,14 @@ class Disk(Protocol):
     def is_dir(self, path: str) -> bool: ...
 
     def kind(self, path: str) -> Kind | None:
-        """The kind of an entry; None if there is none. Symbolic links are not followed."""
+        """Return the kind of an entry; None if there is none. Symbolic links are not followed."""
 
     def listdir(self, path: str) -> list[str]: ...
 
     def makedirs(self, path: str) -> None: ...
 
     def mkdir(self, path: str) -> None:
-        """Create a directory. FileExistsError if the name exists."""
+        """Create a directory. Raises FileExistsError if the name exists."""
 
     def rename(self, source: str, target: str) -> None: ...
 
@@ -76,26 +76,28 @@ class Disk(Protocol):
     def sync_dir(self, path: str) -> None: ...
 
     def modified_ms(self, path: str) -> int:
-        """When a file was last written (epoch ms)."""
+        """Return the time of a file's last write (epoch ms)."""
 
     def set_modified(self, path: str, modified_ms: int) -> None: ...
 
     def space(self, path: str) -> tuple[int, int]:
-        """The size of a directory's volume, and the part of it that this user can still use, in bytes."""
+        """Return the size of a directory's volume, and the part of it that this user can still use, in bytes."""
 
     def lock(self, path: str, owner: str) -> Lock:
-        """Lock `path` for this process and write `owner` into it. BlockingIOError if another process holds it."""
+        """Lock `path` and write `owner` into it. Raises BlockingIOError if another process holds the lock."""
 
 
 _INDENT = re.compile(rb"\n( +)")
 
 
 MOST_JSON_BYTES = 64 * 1024 * 1024
-"""How large a file of `replace_json` may become: peers choose what is in it, and each change replaces all of it."""
+"""Largest file in bytes that `replace_json` writes: clients determine the content, and each change replaces the whole
+file.
+"""
 
 
 def read_text(disk: Disk, path: str, max_bytes: int | None = None) -> str | None:
-    """A small file's text, or its first `max_bytes`; None if the file does not exist."""
+    """Return a small file's text, or its first `max_bytes`; None if the file does not exist."""
     try:
         file = disk.open(path)
     except FileNotFoundError:
@@ -113,8 +115,9 @@ def replace_text(disk: Disk, path: str, text: str, *, is_named: bool = True) -> 
 
 
 def replace_json(disk: Disk, path: str, value: Any) -> None:
-    """The same with the JSON of a value, indented by one space a level. With three thousand topics, `json.dumps` would
-    take ten times as long. OSError if the file would grow beyond MOST_JSON_BYTES.
+    """Replace a small file, as `replace_text` does, with the JSON of a value, indented by one space a level. With three
+    thousand topics, `json.dumps` would take ten times as long. Raises OSError if the file would grow beyond
+    MOST_JSON_BYTES (and beyond its present size).
     """
     text = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     data = _INDENT.sub(lambda found: found[0][: 1 + len(found[1]) // 2], text)
@@ -125,7 +128,7 @@ def replace_json(disk: Disk, path: str, value: Any) -> None:
 
 
 def _size(disk: Disk, path: str) -> int:
-    """A file's size; 0 if there is none."""
+    """Return a file's size in bytes; 0 if there is none."""
     try:
         file = disk.open(path)
     except FileNotFoundError:
@@ -137,7 +140,9 @@ def _size(disk: Disk, path: str) -> int:
 
 
 def replace_bytes(disk: Disk, path: str, data: bytes, *, is_named: bool = True) -> None:
-    """The same with bytes: write a new file, flush it, rename it, flush the directory."""
+    """Replace a small file, as `replace_text` does, with bytes: write a new file, flush it, rename it, flush the
+    directory.
+    """
     temporary = path + ".tmp"
     file = disk.open(temporary, create=True)
     try:
@@ -152,8 +157,9 @@ def replace_bytes(disk: Disk, path: str, data: bytes, *, is_named: bool = True) 
 
 
 CHECK_S = 0.1
-"""A write checks at most this often that its file still exists; a flush always does. Each check takes as long as a
-write of four commits."""
+"""Shortest time in seconds between two checks by writes that the file still exists; a flush always checks. Each check
+takes as long as a write of four commits.
+"""
 
 
 class OsFile:
@@ -186,7 +192,7 @@ class OsFile:
             done += os.pwrite(self._fd, memoryview(data)[done:], position + done)
 
     def check_exists(self) -> None:
-        """Raises FileNotFoundError if the file was removed: Linux writes to it until the last descriptor is closed, and
+        """Raise FileNotFoundError if the file was removed: Linux writes to it until the last descriptor is closed, and
         then drops all of it.
         """
         if not os.fstat(self._fd).st_nlink:
@@ -243,7 +249,7 @@ def _open(path: str, flags: int) -> int:
 
 
 def open_file(path: str, *, create: bool) -> int:
-    """A descriptor for reading and writing; see Disk.open."""
+    """Return a descriptor for reading and writing; see Disk.open."""
     return _open(path, os.O_RDWR | (os.O_CREAT if create else 0))
 
 
@@ -329,10 +335,10 @@ class ReadOnlyDisk(OsDisk):
 
 
 class FilePool:
-    """At most `limit` open files; the least recently used is closed first. Thousands of partitions must not use up the
-    file descriptors.
+    """A pool of at most `limit` open files, which closes the least recently used file first. Thousands of partitions
+    must not use up the file descriptors.
 
-    Not thread-safe: the event loop's thread (reads) and the writer's (writes) have one each.
+    Not thread-safe: the event loop's thread (reads) and the writer's thread (writes) have one pool each.
     """
 
     def __init__(self, disk: Disk, limit: int) -> None:

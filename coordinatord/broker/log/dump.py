@@ -1,7 +1,7 @@
-"""A log's files as text: batches, records, index entries, journal writes.
+"""Text dump of a log's files: batches, records, index entries, journal writes.
 
-`describe(path)` takes a segment, an index, a journal, or a partition's directory (all its segments), and yields lines.
-A line reports damage where it is found. Nothing is repaired.
+`describe(path)` accepts a segment, an index, a journal, or a partition's directory (all its segments), and yields
+lines. A line reports damage at the position where it is found. No file is repaired.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ from kafka_wire.records.control import decode_key
 #: (key, value) of a record -> its text
 Decoder = Callable[[bytes | None, bytes | None], str]
 
-#: Of a longer value the first bytes and the length are shown.
+#: Longest value that is shown in full, in bytes; of a longer value, the first bytes and the length are shown.
 SHOWN_BYTES = 80
 
 
 def describe(
     path: str, *, with_records: bool = True, decoder: Decoder | None = None, disk: Disk | None = None
 ) -> Iterator[str]:
-    """Lines about the file or partition directory at `path`. At damage, the last line of a file says where and what."""
+    """Yield lines about the file or partition directory at `path`. If a file is damaged, its last line has the position
+    and the reason.
+    """
     disk = disk or ReadOnlyDisk()
     if disk.is_dir(path):
         for name in sorted(disk.listdir(path)):
@@ -56,7 +58,7 @@ def describe(
 
 
 def plain(key: bytes | None, value: bytes | None) -> str:
-    """A key and a value without a known format: as text if printable, otherwise in hexadecimal."""
+    """Return a key and a value without a known format: as text if printable, otherwise in hexadecimal."""
     return f"key {_shown(key)} value {_shown(value)}"
 
 
@@ -76,7 +78,7 @@ def _segment_lines(file: File, path: str, with_records: bool, decoder: Decoder) 
 
 
 def batch_line(header: BatchHeader, position: int) -> str:
-    """One line about one batch."""
+    """Return one line about one batch."""
     parts = [
         f"batch at {position}: offsets {header.base_offset}..{header.last_offset}, {header.record_count} records,"
         f" {header.size} bytes, crc {header.crc:#010x}",

@@ -1,4 +1,4 @@
-"""Errors of a data directory. Each message names the file and says what to do."""
+"""Errors of a data directory. Each message has the path of the file and the action to take."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class LogError(Exception):
 
 
 class LogDamaged(LogError):
-    """Durable bytes differ from those that were written. Nothing was removed."""
+    """Damage: durable bytes differ from those that were written. The log has removed no data."""
 
     def __init__(self, path: str, position: int, reason: str) -> None:
         name = os.path.basename(path)
@@ -36,7 +36,7 @@ class DataDirectoryError(LogError):
 
 
 def other_version(path: str, version: object, known: int) -> DataDirectoryError:
-    """The refusal of one of our files in a version that this program does not read."""
+    """Return the error for one of our files whose version this program does not read."""
     return DataDirectoryError(
         f"{path} has version {version!r} and this program reads version {known}: start the later one, "
         f"or give this one another data directory"
@@ -44,7 +44,7 @@ def other_version(path: str, version: object, known: int) -> DataDirectoryError:
 
 
 class CleanerLost(LogError):
-    """The cleaning process has ended by itself, as if killed for its memory use: the next one may succeed."""
+    """The cleaning process has ended unexpectedly, as if killed for its memory use: the next one may succeed."""
 
 
 class OffsetOutOfRange(LogError):
@@ -52,8 +52,10 @@ class OffsetOutOfRange(LogError):
 
 
 class StoreAway(OSError):
-    """The log's store cannot be reached now. Unlike a disk's error it passes: the change may be tried again."""
+    """The log's store cannot be reached now. Unlike a disk's error this one is transient: the change may be tried
+    again.
+    """
 
 
 class LogFailed(LogError):
-    """A write or flush has failed. The log accepts no appends until a restart has replayed it."""
+    """A write or flush has failed. The log rejects appends until a restart has replayed it."""

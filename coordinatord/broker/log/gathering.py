@@ -1,13 +1,13 @@
-"""Epochs that gather: the one that forms now, and later ones for appends that need new files.
+"""Flush epochs that collect appends: the current one, and later ones for appends that need new files.
 
-A new segment costs several flushes of the disk, the first one of a partition more. A request may ask for thousands of
-them at once, and an epoch that had them all would keep everybody's commits waiting for as long as the disk takes. So an
-epoch begins `NEW_FILES` segments at most. Further appends that need one, and may wait, go to later epochs, `NEW_FILES`
-each. Meanwhile all other appends go to the epoch that forms, which is the next one to be written: they wait for a few
-new segments, not for thousands.
+A new segment costs several flushes of the disk, the first segment of a partition more. A request may need thousands of
+new segments at once, and a single epoch with all of them would delay the commits of all clients for as long as the disk
+takes. So the appends of one epoch begin at most `NEW_FILES` segments. Further appends that need a new segment, and may
+wait, go to later epochs, `NEW_FILES` each. Meanwhile all other appends go to the forming epoch, which is written next:
+they wait for a few new segments, not for thousands.
 
-Which epoch an append belongs to is known at once and does not change. What is appended to a partition keeps its order:
-a partition that waits for a later epoch takes all its later appends there.
+The epoch of an append is known at once and does not change. Appends to a partition keep their order: all later appends
+to a partition that waits for a later epoch go to that epoch, too.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ from coordinatord.broker.log.partition_log import PartitionLog
 from coordinatord.broker.log.segment_write import SegmentWrite
 
 NEW_FILES = 2
-"""Segments that the appends of one epoch may begin, of those that may wait. Each costs three or four flushes; the epoch
-itself has two. With one, a partition would cost a third more than with any number."""
+"""Number of segments that the appends of one flush epoch may begin, of those that may wait. Each costs three or four
+flushes; the epoch itself has two. With one segment per epoch, a partition would cost a third more than with any greater
+number.
+"""
 
 Callback = Callable[[], object]
 
 
 @dataclass(slots=True, repr=False, eq=False)
 class FlushStats:
-    """The metrics of one epoch."""
+    """Measurements of one flush epoch, for the metrics."""
 
     epoch: int
     partitions: int
@@ -37,65 +39,67 @@ class FlushStats:
 
 
 class Epoch:
-    """One epoch: its writes, its held callbacks, and its result."""
+    """One flush epoch: its writes, its held callbacks, and its result."""
 
     __slots__ = ("bytes", "error", "holds", "logs", "new_files", "number", "seconds", "start_offsets", "writes")
 
     def __init__(self, number: int) -> None:
         self.number = number
-        #: partitions with appends whose writes are still to be taken
+        #: partitions with appends whose writes are not taken yet
         self.logs: dict[PartitionLog, None] = {}
         #: writes that have been taken
         self.writes: list[SegmentWrite] = []
-        #: of the batches that were appended whole
+        #: size of the batches that were appended whole
         self.bytes = 0
         #: segments that its appends begin, of those that may wait
         self.new_files = 0
         #: log start offsets changed: write the checkpoint with this epoch
         self.start_offsets = False
         self.holds: list[tuple[Callback, Callback | None]] = []
-        #: set by the worker
+        #: exception of the write, set by the worker
         self.error: BaseException | None = None
         self.seconds = 0.0
 
     def take(self) -> None:
-        """Take the writes of all its partitions."""
+        """Take the writes of all partitions of this epoch."""
         for log in self.logs:
             self.writes += log.take_pending()
         self.logs.clear()
 
 
 class Gathering:
-    """The epochs that are not sealed yet, in order."""
+    """The flush epochs that are not sealed yet, in order."""
 
     def __init__(self) -> None:
-        #: takes what is appended now, unless that has to wait
+        #: the epoch of current appends that need not wait
         self.forming = Epoch(1)
-        #: `forming` and later ones; all but the last one have as many new files as they may
+        #: `forming` and later epochs; all but the last one have as many new files as they may
         self._epochs: deque[Epoch] = deque([self.forming])
         #: partitions that wait for a later epoch than `forming`
         self.waiting: dict[PartitionLog, Epoch] = {}
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to write and nobody waits."""
+        """True if there are no writes and no held callbacks."""
         forming = self.forming
         return len(self._epochs) == 1 and not (forming.logs or forming.writes or forming.holds or forming.start_offsets)
 
     @property
     def last(self) -> Epoch:
-        """The last one that has anything, or `forming`."""
+        """The last epoch with any appends, or `forming`."""
         return self._epochs[-1]
 
     def at(self, number: int) -> Epoch:
-        """The epoch with this number; the nearest one if there is none."""
+        """Return the epoch with this number; the nearest epoch if there is none."""
         return self._epochs[min(max(number - self.forming.number, 0), len(self._epochs) - 1)]
 
     def make_room(self, log: PartitionLog) -> None:
-        """`log` begins a segment with what is appended next, and it may wait: find an epoch for that."""
+        """Assign `log` to an epoch that may begin another segment: the next append to `log` begins a segment, and may
+        wait.
+        """
         epoch = self.waiting.get(log, self.forming)
         if epoch.new_files >= NEW_FILES:
-            if log in epoch.logs:  # what was appended before goes with the epoch that was promised for it
+            if log in epoch.logs:  # earlier appends stay in the epoch that was returned for them
                 epoch.writes += log.take_pending()
                 del epoch.logs[log]
             epoch = self._epochs[-1]
@@ -106,7 +110,7 @@ class Gathering:
         epoch.new_files += 1
 
     def seal(self) -> Epoch:
-        """Take the epoch that forms, with its writes; the next one forms now."""
+        """Return the forming epoch with its writes; the next epoch becomes the forming one."""
         epoch = self._epochs.popleft()
         for log in epoch.logs if self.waiting else ():
             self.waiting.pop(log, None)
@@ -119,7 +123,7 @@ class Gathering:
         return epoch
 
     def seal_all(self) -> Epoch:
-        """Take all of them as one, with the number of the last."""
+        """Return all epochs merged into one, with the number of the last."""
         whole = Epoch(self.last.number)
         for epoch in self._epochs:
             epoch.take()
@@ -132,11 +136,11 @@ class Gathering:
         return whole
 
     def forget(self, log: PartitionLog) -> None:
-        """Drop a partition that is deleted."""
+        """Drop a deleted partition."""
         self.waiting.pop(log, self.forming).logs.pop(log, None)
 
     def take_holds(self) -> list[tuple[Callback, Callback | None]]:
-        """Take all held callbacks, in order."""
+        """Remove and return all held callbacks, in order."""
         holds = [hold for epoch in self._epochs for hold in epoch.holds]
         for epoch in self._epochs:
             epoch.holds.clear()

@@ -1,9 +1,10 @@
-"""A partition goes from one process to another while both run: tests move the coordinator of groups.
+"""Transfer of a partition from one process to another while both run: tests move the coordinator of groups.
 
-The giver stops to write, waits until what it has written is durable, flushes the last segment and forgets the log; its
-checkpoints no longer have it. The taker opens the directory as after a crash, which checks and indexes the last
-segment again (DataDirectory.take). The giver's journals may still have the partition's batches: they are in its
-segments already, at the same positions, so that a recovery of all journals repeats bytes that are there.
+The source process stops writing the partition, waits until its writes are durable, flushes the last segment and drops
+the log from memory; its checkpoints no longer contain the log. The target process opens the directory as after a crash,
+which checks and indexes the last segment again (DataDirectory.take). The journals of the source may still contain the
+partition's batches: the segments have these batches already, at the same positions, so that a recovery of all journals
+only repeats bytes that are there.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from coordinatord.broker.log.writer import LogWriter
 
 
 def give_up(data: DataDirectory, writer: LogWriter, logs: Sequence[PartitionLog]) -> None:
-    """Forget logs whose appends are all durable; their files stay. Blocks. Cleaning of such a log stops."""
+    """Drop logs whose appends are all durable from memory; their files stay. Blocks. Cleaning of such a log stops."""
     with writer.lock:
         for log in logs:
             segment = log.segments[-1] if log.segments else None
@@ -27,5 +28,5 @@ def give_up(data: DataDirectory, writer: LogWriter, logs: Sequence[PartitionLog]
                 finally:
                     file.close()
     for log in logs:
-        log.on_disk = False  # for us: a deletion would take the directory away
+        log.on_disk = False  # for this process: otherwise a deletion would remove the directory
     writer.delete(logs)

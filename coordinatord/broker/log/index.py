@@ -1,9 +1,10 @@
-"""A segment's two sparse indexes, in Kafka's bytes.
+"""The two sparse indexes of a segment, in Kafka's format.
 
 `.index`: int32 offset relative to the segment's base, int32 position of the batch which ends with that offset.
 `.timeindex`: int64 timestamp, int32 relative offset: records up to that offset have at most that timestamp. Both
-ascend; there is an entry about every index.interval.bytes. Indexes are hints: never flushed for a reply, cut back and
-rebuilt after an unclean stop. A lookup reads the file instead of keeping it in memory.
+ascend; there is an entry about every index.interval.bytes. Indexes are hints: no response waits for a flush of an
+index, and indexes are cut back and rebuilt after an unclean stop. A lookup reads the file instead of keeping it in
+memory.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from coordinatord.broker.log.disk import File
 OFFSET_ENTRY = struct.Struct(">ii")
 TIME_ENTRY = struct.Struct(">qi")
 
-#: The search reads single entries until this many bytes are left, then reads those at once.
+#: Size in bytes at which the search stops reading single entries and reads the rest at once.
 _READ_BYTES = 16 * 1024
 
 
 def floor_entry(
     file: File, entry: struct.Struct, count: int, field: int, value: int
 ) -> tuple[int, tuple[int, ...]] | None:
-    """(number, entry) of the last of `count` entries whose `field` is <= value; None if the first is greater."""
+    """Return (number, entry) of the last of `count` entries whose `field` is <= value; None if the first is greater."""
     low, high = 0, count
     size = entry.size
     while (high - low) * size > _READ_BYTES:
@@ -39,7 +40,9 @@ def floor_entry(
 
 
 def ascending(file: File, entry: struct.Struct, count: int) -> int:
-    """How many of the first `count` entries ascend in both fields: all, unless a write was torn."""
+    """Return the number of leading entries, of the first `count`, that ascend in both fields: all, unless a write was
+    torn.
+    """
     data = file.pread(count * entry.size, 0)
     known = (-1, -1)
     for number, fields in enumerate(entry.iter_unpack(data[: len(data) - len(data) % entry.size])):

@@ -1,31 +1,34 @@
-"""One file that is flushed instead of many.
+"""Journal: one file that is flushed instead of many.
 
 Flushing fifty dirty segments costs fifty `fdatasync`s (5 ms here), however little was written to each; the offsets
-topic has fifty partitions. So an epoch is first written to the journal, as one record, and only the journal is flushed
-(0.13 ms): from then on the epoch is durable. Right after that the same bytes are written to the segments, unflushed.
-When the journal reaches its size limit, a new one begins. Meanwhile the segments that the old one covers are flushed,
-their ends stored in `recovery-point-offset-checkpoint`, and the old one dropped (flusher.py). A clean stop leaves none.
-After a crash the journals are read first, oldest first, and each write is repeated: same file, position and bytes.
+topic has fifty partitions. So the writer first writes a flush epoch to the journal, as one record, and flushes only the
+journal (0.13 ms): from then on the epoch is durable. Right after that it writes the same bytes to the segments,
+unflushed. When the journal reaches its size limit, a new journal begins. Meanwhile the segments that the old journal
+covers are flushed, their ends stored in `recovery-point-offset-checkpoint`, and the old journal dropped (flusher.py). A
+clean stop leaves no journal. After a crash the journals are read first, oldest first, and each write is repeated: same
+file, position and bytes.
 
-Flushing a file that has not grown writes its data and nothing else. If it has grown, the file system must commit its
-own journal, and ext4 first writes the pending data of all other files: with fifty segments being written, that is a
-tail of tens of milliseconds. So a journal's file grows by steps of zeros, which the records overwrite, and it is used
-again: once its segments are flushed it becomes `spare-journal`, and the next journal is that file under a new name, its
-records written over the old ones. The first spare is filled with zeros once the first journal has reached a mebibyte;
-that journal ends as soon as the spare is ready. If the disk has no room for a step, the file grows with each write.
+Flushing a file that has not grown writes its data and nothing else. If the file has grown, the file system must commit
+its own journal, and ext4 first writes the pending data of all other files: with fifty segments being written, that is a
+tail of tens of milliseconds. So a journal's file grows by steps of zeros, which the records overwrite, and the file is
+reused: once its segments are flushed it becomes `spare-journal`, and the next journal is that file under a new name,
+with records written over the old ones. The first spare is filled with zeros once the first journal has reached a
+mebibyte; that journal ends as soon as the spare is ready. If the disk has no room for a step, the file grows with each
+write.
 
-This also decides what a damaged byte means. Below the recovery point and in the journal, everything was flushed: it is
-damage, and opening refuses. After that nothing was flushed: it is a torn tail, which is cut off. All of a journal was
-flushed before the next one got its first record; its last record says that it is the last.
+The journal also determines whether an invalid byte is damage. Everything below the recovery point and in the journal
+was flushed: an invalid byte there is damage, and opening fails. Later bytes were not flushed: an invalid byte there is
+a torn tail, which is cut off. All of a journal was flushed before the next journal got its first record; the last
+record of the journal is marked as the last.
 
 `journal-<first epoch, 20 digits>` (`journal-worker-1-<first epoch>` if several processes share the directory, see
-shares.py) is a sequence of records, each starting where the previous one ended. After the last one follow zeros, or the
-file's earlier content, whose records all have lower epochs than the one in the file's name:
+shares.py) is a sequence of records, each starting where the previous one ended. The last record is followed by zeros,
+or by the file's earlier content, whose records all have lower epochs than the one in the file's name:
 ```
  0  4  "CdJ1"
  4  4  record length
  8  4  CRC-32C of what follows, to the record's end
-12  8  epoch
+12  8  flush epoch
 20  4  flags (1: everything before this record was flushed when it was written; 2: the journal's last one)
 24  4  entries
 28     per entry: 16 topic id, 8 segment base offset, 4 position, 4 data length, 2 name length,
@@ -47,13 +50,13 @@ from kafka_wire.parts import joined
 from kafka_wire.records.crc import crc32c
 
 PREFIX = "journal-"
-#: The journal's size at which segments are flushed and a new one begins.
+#: Size of the journal in bytes at which segments are flushed and a new journal begins.
 JOURNAL_BYTES = 16 * 1024 * 1024
 
-#: A step of growth equals the file's size, within these limits.
+#: Smallest and largest step of growth in bytes; between them, a step equals the file's size.
 STEP_BYTES = 4 * 1024, 1024 * 1024
 _ZEROS = bytes(STEP_BYTES[1])
-#: no room for a step: on the disk, in the quota, or under the file size limit
+#: Errors for a step without room: on the disk, in the quota, or under the file size limit.
 _NO_ROOM = errno.ENOSPC, errno.EDQUOT, errno.EFBIG
 
 _NAME = re.compile(rf"{PREFIX}(worker-[0-9]+-)?[0-9]{{20}}")
@@ -68,11 +71,11 @@ LAST = 2
 _RECORD = struct.Struct(">4sIIQII")
 _ENTRY = struct.Struct(">16sQIIH")
 _CRC_FROM = 12
-#: A larger epoch is split, so that recovery need not hold all of it in memory.
+#: Size in bytes above which a flush epoch is split, so that recovery need not hold all of it in memory.
 SPLIT_BYTES = 32 * 1024 * 1024
-#: Bytes per read where no record is expected.
+#: Bytes per read at positions where no record is expected.
 _CHUNK_BYTES = 1 << 20
-#: The largest possible record: one partition's largest batch and the records that share its epoch.
+#: Largest possible record: one partition's largest batch and the records that share its flush epoch.
 MAX_RECORD_BYTES = (1 << 31) - 1
 
 
@@ -87,7 +90,7 @@ class JournalEntry(NamedTuple):
 
 
 class JournalWrite(NamedTuple):
-    """The same before it is encoded: its data is still in pieces."""
+    """A `JournalEntry` before it is encoded: its data is still in pieces."""
 
     topic_id: bytes
     name: str
@@ -118,14 +121,14 @@ class Journal:
     """A journal to be written, or a spare. Not thread-safe."""
 
     def __init__(self, disk: Disk, directory: str, first_epoch: int | None, owner: str = "") -> None:
-        """Make a new file: a spare one if `first_epoch` is None, which `begin` turns into a journal."""
+        """Create a new file: a spare one if `first_epoch` is None, which `begin` turns into a journal."""
         self._disk = disk
         self._directory = directory
         self._owner = owner
         self.path = f"{directory}/{_name(first_epoch, owner)}"
-        #: of the records; bytes after them do not count
+        #: size of the records; bytes after them are ignored
         self.size = 0
-        #: of the last record
+        #: flush epoch of the last record
         self.epoch = 0
         self._file_size = 0
         self._grows_by_steps = True
@@ -148,7 +151,7 @@ class Journal:
         self.epoch = epoch
 
     def _grow(self, position: int, step: int) -> None:
-        """Write zeros for records to come."""
+        """Write zeros for later records."""
         try:
             self._file.pwrite(_ZEROS[:step], position)
             self._file_size = position + step
@@ -158,7 +161,9 @@ class Journal:
             self._grows_by_steps = False  # the record itself may still fit; if not, its write fails
 
     def fill(self, size: int) -> bool:
-        """Do one step towards a file of `size` bytes, flushed. Returns False if it has them, or if there is no room."""
+        """Do one step towards a file of `size` bytes, flushed. Return False if the file has `size` bytes, or if there
+        is no room.
+        """
         step = min(size - self._file_size, STEP_BYTES[1])
         if step <= 0 or not self._grows_by_steps:
             return False
@@ -170,7 +175,7 @@ class Journal:
         self._file.datasync()
 
     def spare(self) -> None:
-        """Turn a journal into a spare: its content is flushed elsewhere."""
+        """Turn a journal into a spare: its content is flushed to the segments."""
         self._rename(None)
         self.size = 0
 
@@ -190,30 +195,30 @@ class Journal:
 
 
 def owner_of(worker: int) -> str:
-    """The worker's part of its journals' names."""
+    """Return the worker's part of its journals' names."""
     return f"worker-{worker}-"
 
 
 def _name(first_epoch: int | None, owner: str) -> str:
-    """A spare's name cannot be that of a partition's directory, which ends with a number."""
+    """Return a file's name. A spare's name cannot be that of a partition's directory, which ends with a number."""
     return f"{owner}{SPARE}" if first_epoch is None else f"{PREFIX}{owner}{first_epoch:020d}"
 
 
 def spare_names(names: Iterable[str], worker: int | None = None) -> list[str]:
-    """Select the spare files among a data directory's names: all, or those of one worker."""
+    """Return the spare files among a data directory's names: all, or those of one worker."""
     wanted = None if worker is None else _name(None, owner_of(worker))
     return [name for name in names if _SPARE_NAME.fullmatch(name) and wanted in (None, name)]
 
 
 def journal_names(names: Iterable[str], worker: int | None = None) -> list[str]:
-    """Select the journals among a data directory's names, each owner's oldest first: all, or those of one worker."""
+    """Return the journals among a data directory's names, each owner's oldest first: all, or those of one worker."""
     found = [(match[1] or "", name) for name in names if (match := _NAME.fullmatch(name))]
     return [name for owner, name in sorted(found) if worker is None or owner == owner_of(worker)]
 
 
 def refuse_foreign(disk: Disk, directory: str, names: Iterable[str]) -> None:
-    """Raise LogDamaged if a file with the name of a journal or a spare is neither: an opening removes them all. A file
-    that we began to write may still have zeros anywhere.
+    """Raise LogDamaged if a file with the name of a journal or a spare is neither, because opening the directory
+    removes all journals. A file whose first write was interrupted may have zeros anywhere.
     """
     for name in names:
         path = f"{directory}/{name}"
@@ -228,7 +233,9 @@ def refuse_foreign(disk: Disk, directory: str, names: Iterable[str]) -> None:
 
 
 def read_journals(disk: Disk, directory: str, names: Iterable[str]) -> Iterator[JournalEntry]:
-    """The entries of journals, in the order of `journal_names`. LogDamaged also if one before another lacks its end."""
+    """Yield the entries of journals, in the order of `journal_names`. Raises LogDamaged also if a journal before
+    another one has no last record.
+    """
     unended: dict[str, tuple[str, int]] = {}
     for name in names:
         path = f"{directory}/{name}"
@@ -245,9 +252,9 @@ def read_journals(disk: Disk, directory: str, names: Iterable[str]) -> Iterator[
 def read_journal(
     disk: Disk, path: str, on_unended: Callable[[int], object] = lambda _position: None
 ) -> Iterator[JournalEntry]:
-    """All flushed entries, in the order of writing, without a torn last record. Unless the last record read is marked
-    as the last, `on_unended` is called with the position where reading stopped. Raises LogDamaged if a valid record
-    follows an invalid one.
+    """Yield all flushed entries, in the order of writing, without a torn last record. Unless the last record read is
+    marked as the last, `on_unended` is called with the position where reading stopped. Raises LogDamaged if a valid
+    record follows an invalid one.
     """
     file = disk.open(path)
     try:
@@ -271,7 +278,9 @@ def read_journal(
 
 
 def first_epoch(path: str) -> int:
-    """The first epoch of a journal's file; older records in the file are not its own. 0 for any other name."""
+    """Return the first flush epoch of a journal's file; older records in the file do not belong to it. 0 for any other
+    name.
+    """
     digits = _EPOCH.search(path)
     return int(digits[0]) if digits else 0
 
@@ -287,7 +296,7 @@ def _flags(record: bytes) -> int:
 
 
 def _read_record(file: File, position: int, end: int) -> bytes | None:
-    """The record at `position`; None if there is no valid one."""
+    """Return the record at `position`; None if there is no valid one."""
     head = file.pread(_RECORD.size, position)
     if len(head) < _RECORD.size:
         return None
@@ -301,8 +310,8 @@ def _read_record(file: File, position: int, end: int) -> bytes | None:
 
 
 def _flushed_record_after(file: File, position: int, end: int, epoch: int) -> bool:
-    """Whether a record of `epoch` or later after `position` was written when all before it was flushed: then the record
-    at `position` was flushed, too.
+    """Return whether a record of `epoch` or later after `position` was written when all before it was flushed: then the
+    record at `position` was flushed, too.
     """
     while position < end:
         data = file.pread(_CHUNK_BYTES, position)

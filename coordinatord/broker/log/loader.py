@@ -1,4 +1,4 @@
-"""Replay: every record of a partition, once, in order, in one pass and bounded memory.
+"""Replay of a partition: every record once, in order, in one pass and bounded memory.
 
 `replay(log)` yields batches. Each has its records as bytes and, on request, as plain tuples (offset, timestamp, key,
 value): a start with a million commits must take seconds, and does not need most of the tuples. Only one chunk of the
@@ -20,8 +20,8 @@ from kafka_wire.records.key_values import OffsetKeyValue, key_values
 
 
 class ReplayedBatch:
-    """One batch. `records` decodes its records to tuples; `span` says where their bytes are. A control batch has
-    `control` (its marker's type), and its one record is not data.
+    """One batch. `records` decodes its records to tuples; `span` returns the position of their bytes. A control batch
+    has `control` (its marker's type), and its one record is not data.
     """
 
     __slots__ = ("_at", "_buffer", "_path", "_position", "bytes_read", "control", "header")
@@ -38,14 +38,14 @@ class ReplayedBatch:
 
     @property
     def records(self) -> list[OffsetKeyValue]:
-        """(offset, timestamp, key, value) of each record; decoded again by every call."""
+        """(offset, timestamp, key, value) of each record; each access decodes them again."""
         try:
             return key_values(self._buffer, self._at, self.header)
         except DecodeError as error:
             raise self.damaged(error) from None
 
     def span(self) -> tuple[bytes, int, int]:
-        """(buffer, begin, end) of the decompressed records."""
+        """Return (buffer, begin, end) of the decompressed records. Raises LogDamaged if they cannot be decompressed."""
         header, at = self.header, self._at
         if not header.attributes & CODEC_MASK:
             return self._buffer, at + HEADER_BYTES, at + header.length + LENGTH_OVERHEAD
@@ -56,7 +56,7 @@ class ReplayedBatch:
         return section, 0, len(section)
 
     def damaged(self, error: DecodeError) -> LogDamaged:
-        """The error to raise if the records cannot be decoded."""
+        """Return the error to raise if the records cannot be decoded."""
         return LogDamaged(self._path, self._position, f"the CRC matches, but the records cannot be read: {error}")
 
     def _control_type(self) -> ControlType:
@@ -68,7 +68,8 @@ class ReplayedBatch:
 
 
 def replay(log: PartitionLog, *, chunk_bytes: int = LOAD_BUFFER_BYTES) -> Iterator[ReplayedBatch]:
-    """All visible batches of `log` from its start. LogDamaged has the file and position of the first invalid one.
+    """Yield all visible batches of `log` from its start. Raises LogDamaged with the file and position of the first
+    invalid one.
 
     The visible part is fixed at the beginning, and the cleaner does not change the log until the end. Segments are
     opened one at a time; a generator that is dropped halfway closes its file.

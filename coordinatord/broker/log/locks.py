@@ -1,10 +1,10 @@
-"""One lock for a data directory, of a kind that keeps out another process, a second opening by this process, and a
-Kafka broker, whose `FileChannel.tryLock` takes a POSIX record lock.
+"""Lock of a data directory, which excludes another process, a second opening by this process, and a Kafka broker, whose
+`FileChannel.tryLock` takes a POSIX record lock.
 
-A POSIX record lock would not do: it does not exclude its own process, and no forked worker inherits it. On Linux it is
-an open file description lock, which conflicts with record locks and otherwise goes with the open file (fcntl(2)). On
-macOS and the BSDs it is `flock`, whose locks conflict with record locks there; for the same reason, whoever takes both
-of them excludes himself there.
+A POSIX record lock would not do: it does not exclude its own process, and a forked worker does not inherit it. On Linux
+the lock is an open file description lock, which conflicts with record locks and otherwise belongs to the open file
+(fcntl(2)). On macOS and the BSDs the lock is a `flock`, which conflicts with record locks there; for the same reason, a
+process that takes both kinds there excludes itself.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import struct
 import sys
 
 _FLOCK = "hhqqi4x"
-"""Linux' struct flock: l_type, l_whence, l_start, l_len, l_pid. From 0, of length 0, is the whole file."""
+"""Format of Linux' struct flock: l_type, l_whence, l_start, l_len, l_pid. Start 0 with length 0 is the whole file."""
 
 
 def hold(fd: int, *, shared: bool = False) -> None:
-    """Lock an open file until it is closed everywhere. A shared lock needs it readable, an exclusive one writable.
-    BlockingIOError when somebody else holds it.
+    """Lock an open file until all its descriptors are closed. A shared lock requires a readable file, an exclusive one
+    a writable file. Raises BlockingIOError if the lock is held already.
     """
     try:
         if not (sys.platform == "linux" and _hold_description(fd, shared)):
@@ -32,7 +32,9 @@ def hold(fd: int, *, shared: bool = False) -> None:
 
 
 def _hold_description(fd: int, shared: bool) -> bool:
-    """False where the kernel knows no such locks: Linux before 3.15, and some sandboxes that stand for it."""
+    """Take an open file description lock. Return False if the kernel does not support such locks: Linux before 3.15,
+    and some sandboxes that emulate Linux.
+    """
     kind = fcntl.F_RDLCK if shared else fcntl.F_WRLCK
     try:
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, struct.pack(_FLOCK, kind, 0, 0, 0, 0))

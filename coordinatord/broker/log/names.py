@@ -1,4 +1,4 @@
-"""The exact names of our files and directories: entries with other names are foreign.
+"""Exact names of our files and directories: entries with other names are foreign.
 
 A data directory has `TOPIC-N` for each partition, with segments (`<20 digits>.log` and their indexes), snapshots of
 producers, and the small files of checkpoint.py and epochs.py. Kafka's broker writes the same names; temporary files
@@ -15,17 +15,21 @@ from coordinatord.broker.log.config import LONG_MAX
 from coordinatord.broker.log.segment import CLEANED_SUFFIX, DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX
 
 METADATA_TOPIC = "__cluster_metadata"
-"""The log of Kafka's controllers, which brokers do not treat as a topic; here, the log of ACLs, quotas and so on."""
+"""Name of the log of Kafka's controllers, which brokers do not treat as a topic; here, the log of ACLs, quotas and so
+on.
+"""
 
 METADATA_TOPIC_ID = b"coordinatord-md1"
-"""Not Kafka's Uuid.METADATA_TOPIC_ID, so that a copied log of Kafka's controllers is not taken for ours."""
+"""Topic id of the metadata log. Not Kafka's Uuid.METADATA_TOPIC_ID, so that a copied log of Kafka's controllers is not
+taken for ours.
+"""
 
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 TEMPORARY_SUFFIX = ".tmp"
 
 _MAX_NAME = 255
-"""The longest file name in bytes."""
+"""Longest file name in bytes."""
 
 _PARTITION = re.compile(r"([A-Za-z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
 _DELETED = re.compile(rf".+\.([0-9a-f]{{32}})(?:\.[0-9]+)?{DELETE_SUFFIX}", re.DOTALL)
@@ -39,7 +43,7 @@ assert all(suffix in _ASIDE.pattern for suffix in (each[1:] for each in (CLEANED
 
 
 def partition_of(name: str) -> tuple[str, int] | None:
-    """Topic and partition of a directory's name; None if the name is not exactly that of a partition."""
+    """Return topic and partition of a directory's name; None if the name is not exactly that of a partition."""
     matched = _PARTITION.fullmatch(name)
     if matched is None or matched[1] in (".", "..") or int(matched[2]) > 0x7FFF_FFFF:
         return None
@@ -47,38 +51,40 @@ def partition_of(name: str) -> tuple[str, int] | None:
 
 
 def aside(topic: str, partition: int, unique: str, suffix: str) -> str:
-    """The new name of a partition's directory, as in Kafka: `TOPIC-N.UNIQUE-SUFFIX`; a long topic name is cut."""
+    """Return the new name of a partition's directory, as in Kafka: `TOPIC-N.UNIQUE-SUFFIX`. A long
+    topic name is cut.
+    """
     ending = f"-{partition}.{unique}{suffix}"
     return topic[: _MAX_NAME - len(ending)] + ending
 
 
 def deleted_topic(name: str) -> bytes | None:
-    """The topic id in the name of a directory that we were removing; None for other names."""
+    """Return the topic id in the name of a directory whose removal had begun; None for other names."""
     matched = _DELETED.fullmatch(name)
     return bytes.fromhex(matched[1]) if matched else None
 
 
 def segment_base(name: str) -> int | None:
-    """The base offset of the segment that a file belongs to; None if it belongs to none, as with a number that is no
-    offset.
+    """Return the base offset of the segment that a file belongs to; None if the file belongs to none, for example if
+    its number is greater than any offset.
     """
     matched = _SEGMENT.fullmatch(name)
     return int(matched[1]) if matched and int(matched[1]) <= LONG_MAX else None
 
 
 def segment_bases(names: Iterable[str]) -> list[int]:
-    """The base offsets of the segments among a partition's files, ascending."""
+    """Return the base offsets of the segments among a partition's files, ascending."""
     bases = (segment_base(name) for name in names if name.endswith(LOG_SUFFIX))
     return sorted(base for base in bases if base is not None)
 
 
 def is_aside(name: str) -> bool:
-    """Whether this is a segment's file that was being written, swapped in, or removed."""
+    """Return whether a name is that of a segment's file that was being written, swapped in, or removed."""
     return _ASIDE.fullmatch(name) is not None
 
 
 def is_of_a_partition(name: str) -> bool:
-    """Whether coordinatord or Kafka's broker writes files of this name into a partition's directory."""
+    """Return whether coordinatord or Kafka's broker writes files of this name into a partition's directory."""
     if name.removesuffix(TEMPORARY_SUFFIX) in _SMALL:
         return True
     return _OF_A_PARTITION.fullmatch(name) is not None or is_aside(name)

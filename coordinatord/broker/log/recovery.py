@@ -1,13 +1,13 @@
-"""Opens one partition's directory: lists its segments and, after an unclean stop, repairs the last one.
+"""Opening of one partition's directory: lists its segments and, after an unclean stop, repairs the last one.
 
 Only the last segment can hold data that was not flushed: a segment is flushed, with its indexes, before its successor
 gets a byte. In the last segment,
 
 1. the journal's writes are repeated;
 2. index entries at or above the recovery point are dropped, and everything from the last remaining entry on is read,
-  CRC checked and indexed again;
-3. an invalid batch below the offset known to be flushed is damage: LogDamaged is raised, and nothing is changed.
-   Otherwise it is left from the crash and is cut off, and its records are counted for the log. Without a journal
+   CRC checked and indexed again;
+3. an invalid batch below the offset known to be flushed is damage: LogDamaged is raised, and nothing is changed. Any
+   other invalid batch is left from the crash and is cut off, and its records are counted for the log. Without a journal
    (log.flush=never) the flushed offset is unknown; then bytes are only cut off if no valid batch follows them.
 """
 
@@ -37,35 +37,35 @@ from kafka_wire.errors import DecodeError
 from kafka_wire.records.batch import HEADER, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHeader, check_crc, read_header
 from kafka_wire.values import Value
 
-#: How far after a bad batch to search for a valid one (log.flush=never only).
+#: Bytes after a bad batch that are searched for a valid one (log.flush=never only).
 SEARCH_BYTES = 1 << 20
-#: A larger segment must have index entries; otherwise its index is rebuilt.
+#: Size in bytes above which a segment must have index entries; otherwise its index is rebuilt.
 UNINDEXED_BYTES = 64 * 1024
 
 
 @dataclass(slots=True, repr=False, eq=False)
 class PartitionRecovery(Value):
-    """The repairs of one partition after an unclean stop. Positions are in the last segment."""
+    """Repairs of one partition after an unclean stop. Positions are in the last segment."""
 
     topic: str
     partition: int
     path: str
     journal_writes: int = 0
     truncated_bytes: int = 0
-    #: as far as the headers can be read
+    #: counted as far as the headers can be read
     truncated_records: int = 0
     reason: str = ""
 
 
 @dataclass(slots=True, repr=False, eq=False)
 class Known(Value):
-    """What is known of a partition after an unclean stop."""
+    """Known flush state of a partition after an unclean stop."""
 
     #: the recovery point: the last segment and its indexes are flushed below this offset
     recovery_point: int
-    #: the journal's writes to it
+    #: the journal's writes to the partition
     writes: Sequence[JournalEntry]
-    #: whether there was a journal: then data that is not in it was not flushed
+    #: true if there was a journal: then data that is not in the journal was not flushed
     has_journal: bool
     #: recovery point and journal together: everything below this offset was flushed
     flushed_offset: int = 0
@@ -79,7 +79,9 @@ class Opened(Value):
 
 
 def list_segments(disk: Disk, directory: str) -> list[Segment]:
-    """The segments in a partition's directory, oldest first. Finishes or undoes an interrupted removal or cleaning."""
+    """Return the segments in a partition's directory, oldest first. Finishes or undoes an interrupted removal or
+    cleaning. Raises LogDamaged if a segment's log is missing or is not a file.
+    """
     swap.recover(disk, directory)
     names = disk.listdir(directory)
     segments = [Segment(directory, base, on_disk=True) for base in segment_bases(names)]
@@ -92,8 +94,8 @@ def list_segments(disk: Disk, directory: str) -> list[Segment]:
 
 
 def _refuse_missing(disk: Disk, directory: str, names: Sequence[str], segments: Sequence[Segment]) -> None:
-    """Raise LogDamaged if an index shows that another program has removed the log of its segment. We remove segments
-    oldest first; a removal that a crash has interrupted leaves an index below the first segment.
+    """Raise LogDamaged if an index shows that another program has removed the log of its segment. coordinatord removes
+    segments oldest first; a removal that a crash has interrupted leaves an index below the first segment.
     """
     present = {segment.base_offset for segment in segments}
     for name in sorted(names):
@@ -107,8 +109,8 @@ def _refuse_missing(disk: Disk, directory: str, names: Sequence[str], segments: 
 
 
 def open_clean(disk: Disk, files: FilePool, directory: str, interval_bytes: int, *, flushed_offset: int = 0) -> Opened:
-    """Open after a clean stop: sizes from the files, the end from the last segment's last headers. Raises LogDamaged if
-    the end is below `flushed_offset`: another program has removed data.
+    """Open a partition after a clean stop: sizes from the files, the end from the last segment's last headers. Raises
+    LogDamaged if the end is below `flushed_offset`: another program has removed data.
     """
     segments = list_segments(disk, directory)
     for segment in segments:
@@ -139,7 +141,7 @@ def open_recovering(
     known: Known,
     interval_bytes: int,
 ) -> Opened:
-    """Open after an unclean stop."""
+    """Open a partition after an unclean stop. Raises LogDamaged if flushed data is missing or invalid."""
     if known.recovery_point and not known.writes:
         unchanged = _open_unchanged(disk, files, directory, known.recovery_point, interval_bytes)
         if unchanged:
@@ -161,15 +163,15 @@ def open_recovering(
 def _open_unchanged(
     disk: Disk, files: FilePool, directory: str, recovery_point: int, interval_bytes: int
 ) -> Opened | None:
-    """Open a partition that ends at its recovery point, as most do after a crash, like after a clean stop: all of it is
-    flushed, and it needs no repair. None if that is not so.
+    """Open a partition that ends at its recovery point, as most do after a crash, in the same way as after a clean
+    stop: all of it is flushed, and it needs no repair. Return None for any other partition.
     """
     try:
         opened = open_clean(disk, files, directory, interval_bytes)
         for segment in opened.segments[-1:]:
             index = files.get(segment.index_path)
             if ascending(index, OFFSET_ENTRY, segment.index_count) < segment.index_count:
-                return None  # entries of lost batches, or torn ones
+                return None  # entries of lost batches, or torn entries
             start = segment.indexed_position_before(files, segment.size)
             for _batch in scan(files.get(segment.log_path), segment.log_path, start, segment.size):
                 pass  # check the CRCs of the last writes only
@@ -186,10 +188,10 @@ def _repeat_writes(
     recovery: PartitionRecovery,
     interval_bytes: int,
 ) -> int:
-    """Repeat the journal's writes; returns the end offset after them.
+    """Repeat the journal's writes; return the end offset after them.
 
-    Segments before the last were finished before the last one was made: their writes are skipped. The repair keeps that
-    order, too, because it may be interrupted.
+    Segments before the last were finished before the last one was created: their writes are skipped. The repair keeps
+    that order, too, because it may be interrupted.
     """
     last = segments[-1].base_offset if segments else -1
     end_offset = 0
@@ -236,8 +238,8 @@ def _headers(data: bytes) -> list[BatchHeader]:
 
 def _measure(disk: Disk, files: FilePool, segment: Segment, interval_bytes: int, *, is_last: bool = False) -> None:
     """Read the sizes and the greatest timestamp of a finished segment. Missing or invalid indexes are rebuilt: they are
-    only hints. But they show that a segment has lost all its data: Kafka's cleaner may leave an empty one, with empty
-    indexes, whereas the indexes of a finished segment with data have an entry.
+    only hints. But an index with entries proves that an empty segment has lost all its data: Kafka's cleaner may leave
+    an empty segment, with empty indexes, whereas the indexes of a finished segment with data have an entry.
     """
     segment.size = segment.visible_bytes = files.get(segment.log_path).size()
     if not segment.size and not is_last and _has_index(disk, segment):
@@ -258,7 +260,7 @@ def _measure(disk: Disk, files: FilePool, segment: Segment, interval_bytes: int,
 
 
 def _has_index(disk: Disk, segment: Segment) -> bool:
-    """Whether a segment's indexes have an entry."""
+    """Return whether a segment's indexes have an entry."""
     paths = (segment.index_path, segment.time_index_path)
     return any(disk.exists(path) and _has_bytes(disk, path) for path in paths)
 
@@ -272,8 +274,8 @@ def _has_bytes(disk: Disk, path: str) -> bool:
 
 
 def _indexes_sound(files: FilePool, segment: Segment) -> bool:
-    """Whether the last offset entry points to a batch that ends with it, and the last timestamp is at least that of the
-    first batch.
+    """Return whether the last offset entry points to a batch that ends with it, and the last timestamp is at least that
+    of the first batch.
     """
     if segment.size < HEADER_BYTES:
         return False
@@ -306,8 +308,8 @@ def rebuild_indexes(disk: Disk, segment: Segment, interval_bytes: int) -> None:
 
 
 def _find_end(files: FilePool, segment: Segment) -> int:
-    """The offset after the last batch of a segment that needs no repair. Also sets the first timestamp, for segment.ms,
-    and the greatest one: without a clean stop, the time index ends where the offset index does.
+    """Return the offset after the last batch of a segment that needs no repair. Also sets the first timestamp, for
+    segment.ms, and the greatest one: without a clean stop, the time index ends where the offset index does.
     """
     file, path = files.get(segment.log_path), segment.log_path
     end_offset = segment.base_offset
@@ -324,7 +326,7 @@ def _find_end(files: FilePool, segment: Segment) -> int:
 
 
 class _Indexer:
-    """Collects index entries while a segment is read."""
+    """Collector of index entries while a segment is read."""
 
     def __init__(self, segment: Segment, interval_bytes: int) -> None:
         self._segment = segment
@@ -349,7 +351,7 @@ class _Indexer:
         self.time_index += self._segment.time_index_entry()
 
     def write(self, disk: Disk, index_count: int, time_index_count: int) -> None:
-        """Write the entries after those that are kept, and cut off the rest."""
+        """Write the entries after the first `index_count` and `time_index_count`, and cut off the rest."""
         segment = self._segment
         _overwrite(disk, segment.index_path, index_count * OFFSET_ENTRY.size, self.index)
         _overwrite(disk, segment.time_index_path, time_index_count * TIME_ENTRY.size, self.time_index)
@@ -369,7 +371,7 @@ def _overwrite(disk: Disk, path: str, position: int, data: bytearray) -> None:
 
 
 def _recover_last(disk: Disk, segment: Segment, recovery: PartitionRecovery, known: Known, interval_bytes: int) -> int:
-    """Check, cut and index the last segment. Returns the partition's end offset. Everything is flushed on return."""
+    """Check, cut and index the last segment; flush everything. Return the partition's end offset."""
     path = recovery.path = segment.log_path
     file = disk.open(path)
     try:
@@ -412,7 +414,7 @@ def _judge(file: File, damage: LogDamaged, end_offset: int, known: Known, size: 
 
 
 def _sound_batch_after(file: File, position: int, size: int, next_offset: int) -> bool:
-    """Whether a batch with a valid CRC begins soon after `position`."""
+    """Return whether a batch with a valid CRC begins within SEARCH_BYTES after `position`."""
     data = file.pread(min(SEARCH_BYTES, size - position), position)
     at = data.find(MAGIC, 17)
     while at >= 0:
@@ -429,7 +431,7 @@ def _sound_batch_after(file: File, position: int, size: int, next_offset: int) -
 
 
 def _records_in(file: File, position: int, size: int) -> int:
-    """The number of records according to the headers in a torn tail."""
+    """Return the number of records according to the headers in a torn tail."""
     count = 0
     while position + HEADER_BYTES <= size:
         header = BatchHeader._make(HEADER.unpack(file.pread(HEADER_BYTES, position)))
@@ -445,8 +447,8 @@ def _records_in(file: File, position: int, size: int) -> int:
 
 
 def _trusted_entries(disk: Disk, segment: Segment, recovery_point: int, size: int) -> tuple[int, int, int, int]:
-    """The index entries below the recovery point, which are flushed: (offset entries, time entries, position from which
-    to read on, offset expected there).
+    """Return the index entries below the recovery point, which are flushed: (offset entries, time entries, position
+    from which to read on, offset expected there).
     """
     if (
         recovery_point <= segment.base_offset
@@ -484,7 +486,9 @@ def _trusted_entries(disk: Disk, segment: Segment, recovery_point: int, size: in
 
 
 def _take_times(segment: Segment, time_index: File, relative: int) -> int:
-    """Keep the time entries below `relative` and take the segment's timestamps from them; returns how many."""
+    """Keep the time entries below `relative` and set the segment's timestamps from them. Return the
+    number of entries.
+    """
     count = ascending(time_index, TIME_ENTRY, time_index.size() // TIME_ENTRY.size)
     found = floor_entry(time_index, TIME_ENTRY, count, 1, relative - 1)
     if found is None:

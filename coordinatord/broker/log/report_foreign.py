@@ -1,4 +1,4 @@
-"""What lies in the data directory and is not ours, for the operator: a line for each."""
+"""Log lines about unknown entries in the data directory, one for each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from coordinatord.broker.log.ownership import Foreign
 
 
 def tell_of_foreign(foreign: Foreign) -> None:
-    """On any thread."""
+    """Log one unknown entry. Thread-safe."""
     log = get_logger("coordinatord.broker.log")
     if foreign.renamed_to is None:
         log.info("left alone: it is not ours", entry=foreign.name, reason=foreign.reason)

@@ -1,4 +1,4 @@
-"""Reports the log's recovery after an unclean stop to the operator."""
+"""Log lines about the recovery of the log after an unclean stop."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ SAY_EVERY_S = 5.0
 
 
 def telling_how_far(clock_s: Callable[[], float] = time.monotonic) -> Callable[[int, int], None]:
-    """To be called after each partition that a start has opened, with how many of how many: a line now and then, for
-    nobody can connect meanwhile. Repairing thousands of partitions on a busy disk takes a minute and more.
+    """Return a function to call after each partition that a start has opened, with the number of opened partitions and
+    their total. The function logs a line at most every SAY_EVERY_S seconds, because clients cannot connect in the
+    meantime. Repairing thousands of partitions on a busy disk takes a minute and more.
     """
     log = get_logger("coordinatord.server.daemon")
     told_s = clock_s()
@@ -28,8 +29,8 @@ def telling_how_far(clock_s: Callable[[], float] = time.monotonic) -> Callable[[
 
 
 def telling_how_much(clock_s: Callable[[], float] = time.monotonic) -> Callable[[int], None]:
-    """As `telling_how_far`, to be called with the bytes that a start has copied from a database: how many there are
-    nobody knows before they have come.
+    """Return a function like that of `telling_how_far`, to be called with the bytes that a start has copied from a
+    database; their total is unknown until the end.
     """
     log = get_logger("coordinatord.server.daemon")
     told_s = clock_s()
@@ -44,7 +45,7 @@ def telling_how_much(clock_s: Callable[[], float] = time.monotonic) -> Callable[
 
 
 def tell_of_recovery(recovered: Sequence[PartitionRecovery]) -> int:
-    """Log one line, and one for each truncated tail; returns the truncated bytes."""
+    """Log one line, and one for each truncated tail; return the truncated bytes."""
     log = get_logger("coordinatord.server.daemon")
     if recovered:
         log.info("log recovered after an unclean stop", partitions=len(recovered))

@@ -1,4 +1,4 @@
-"""The oldest segments of a log that can be removed: by age, by size, or because all their records were deleted.
+"""Selection of segments to remove, oldest first: by age, by size, or because all their records were deleted.
 
 A segment stays while its successor is not in the directory, because the last segment's name stores the log's end. So
 the active segment can expire, as in Kafka (UnifiedLog.deletableSegments), but is removed after a new one has begun. No
@@ -14,7 +14,8 @@ from coordinatord.broker.log.segment import Segment
 
 
 def expired(log: PartitionLog, now_ms: int) -> int:
-    """Return the number of segments that retention.ms and retention.bytes expire; all of them if the active one is too.
+    """Return the number of segments that retention.ms and retention.bytes expire; all of them if the active one has
+    expired, too.
 
     An empty active segment does not expire.
     """
@@ -35,7 +36,7 @@ def expired(log: PartitionLog, now_ms: int) -> int:
 
 
 def below(log: PartitionLog, offset: int) -> int:
-    """How many segments have no records at or above `offset`."""
+    """Return the number of segments without records at or above `offset`."""
     if log.in_use:
         return 0
     count = 0
@@ -47,7 +48,9 @@ def below(log: PartitionLog, offset: int) -> int:
 
 
 def _latest_ms(log: PartitionLog, segment: Segment) -> int:
-    """The time of a segment's latest record; if records have no time, the file's modification time, as in Kafka."""
+    """Return the time of a segment's latest record, or, as in Kafka, the file's modification time
+    if records have none.
+    """
     if segment.max_timestamp >= 0:
         return segment.max_timestamp
     return log.disk.modified_ms(segment.log_path)

@@ -1,7 +1,7 @@
-"""Walks a segment's batches from one position to another, in chunks of bounded size.
+"""Iteration over a segment's batches from one position to another, in chunks of bounded size.
 
-There are two walks: `scan` reads everything and checks every CRC (recovery, replay); `find_position` reads headers
-only, over the few kilobytes between an index entry and the batch that it searches.
+There are two kinds: `scan` reads everything and checks every CRC (recovery, replay); `find_position` reads headers
+only, over the few kilobytes between an index entry and the batch to find.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from kafka_wire.records.crc import crc32c
 
 #: Kafka's offsets.load.buffer.size
 LOAD_BUFFER_BYTES = 5 * 1024 * 1024
-#: One step of a header walk: an index interval and a bit
+#: Bytes per step of a header walk: an index interval and a little more.
 WALK_BYTES = 4096 + 1024
 
 
 class Scanned(NamedTuple):
-    """One batch: `buffer[at : at + header.size]`, at `position` in the file. The buffer outlives the next step."""
+    """One batch: `buffer[at : at + header.size]`, at `position` in the file. The buffer stays valid after the next
+    step.
+    """
 
     position: int
     header: BatchHeader
@@ -49,8 +51,8 @@ def scan(
     next_offset: int = 0,
     chunk_bytes: int = LOAD_BUFFER_BYTES,
 ) -> Iterator[Scanned]:
-    """Every batch in [position, end), CRC checked, offsets ascending from `next_offset`. Raises LogDamaged at the first
-    incomplete or invalid one.
+    """Yield every batch in [position, end), CRC checked, offsets ascending from `next_offset`. Raises LogDamaged at the
+    first incomplete or invalid one.
     """
     size = chunk_bytes
     new, unpack = tuple.__new__, HEADER.unpack_from
@@ -93,8 +95,8 @@ def scan(
 
 
 def _more_of(buffer: bytes, at: int, path: str, position: int, end: int) -> int:
-    """The size of the batch at `at` if only the buffer's end cuts it off. Raises LogDamaged if it is invalid or cut off
-    by the file's end.
+    """Return the size of the batch at `at` if only the buffer's end cuts it off. Raises LogDamaged if the batch is
+    invalid or cut off by the file's end.
     """
     try:
         check_crc(buffer, at, read_header(buffer, at, len(buffer)))
@@ -109,15 +111,15 @@ def _more_of(buffer: bytes, at: int, path: str, position: int, end: int) -> int:
 
 
 def _whole_batch_bytes(buffer: bytes, at: int) -> int:
-    """The size in the header of the batch that begins at `at` and is not wholly in `buffer`."""
+    """Return the size in the header of the batch that begins at `at` and is not wholly in `buffer`."""
     if len(buffer) - at < LENGTH_OVERHEAD:
         return HEADER_BYTES
     return LENGTH_OVERHEAD + int.from_bytes(buffer[at + 8 : at + LENGTH_OVERHEAD], "big", signed=True)
 
 
 def find_position(file: File, path: str, position: int, end: int, offset: int) -> tuple[int, BatchHeader] | None:
-    """The position of the first batch whose last offset is at least `offset`, walking headers from `position`. None if
-    there is none before `end`.
+    """Return the position of the first batch whose last offset is at least `offset`, walking headers from `position`.
+    None if there is no such batch before `end`.
     """
     for at, header in walk(file, path, position, end):
         if header.last_offset >= offset:
@@ -128,7 +130,7 @@ def find_position(file: File, path: str, position: int, end: int, offset: int) -
 def walk(
     file: File, path: str, position: int, end: int, chunk_bytes: int = WALK_BYTES
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of every batch in [position, end). Records are skipped, CRCs not checked."""
+    """Yield (position, header) of every batch in [position, end). Records are skipped, CRCs not checked."""
     buffer, start = b"", position
     while position < end:
         at = position - start

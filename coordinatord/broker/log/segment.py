@@ -8,14 +8,14 @@ from coordinatord.broker.log.index import OFFSET_ENTRY, TIME_ENTRY, floor_entry,
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
-#: Written by the topics, which know the transactions; removed with the segment.
+#: Suffix of the transaction index, which broker/topics writes; removed with the segment.
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
-#: Kafka's three suffixes: a file being written, one about to replace others, one about to be removed
+#: Kafka's three suffixes: of a file that is being written, is about to replace others, or is about to be removed.
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
 DELETED_SUFFIX = ".deleted"
 
-#: Positions and relative offsets are int32 in the indexes.
+#: Largest position and relative offset: both are int32 in the indexes.
 MAX_INT32 = (1 << 31) - 1
 
 NO_TIMESTAMP = -1
@@ -26,8 +26,8 @@ def segment_name(base_offset: int) -> str:
 
 
 class Segment:
-    """Sizes come in two kinds: `size` counts everything with an assigned place; `visible_bytes` and the index counts
-    count what is in the files and may be read.
+    """One segment. It has two kinds of sizes: `size` includes everything with an assigned position; `visible_bytes` and
+    the index counts include only what is in the files and may be read.
     """
 
     __slots__ = (
@@ -62,12 +62,13 @@ class Segment:
         #: the greatest timestamp, and the last offset of the first batch that has it (as in Kafka's time index)
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
-        #: of the first batch, for segment.ms; None if unknown
+        #: timestamp of the first batch, for segment.ms; None if unknown
         self.first_timestamp: int | None = None
 
     def named(self, suffix: str) -> None:
-        """Set the suffix of its file names: SWAP_SUFFIX while it replaces others (swap.py)."""
-        # Made once, so that each is hashed once: every read and write looks up a file by them.
+        """Set the suffix of the segment's file names: SWAP_SUFFIX while it replaces others (swap.py)."""
+        # Built once, so that the hash of each string is computed once: every read and write looks up a file by these
+        # names.
         self.log_path = self.path + LOG_SUFFIX + suffix
         self.index_path = self.path + INDEX_SUFFIX + suffix
         self.time_index_path = self.path + TIME_INDEX_SUFFIX + suffix
@@ -75,8 +76,8 @@ class Segment:
     def note_batch(
         self, position: int, last_offset: int, max_timestamp: int, batch_bytes: int, interval_bytes: int
     ) -> tuple[bytes, bytes]:
-        """A batch comes to `position`: note its greatest timestamp. Returns the offset and time index entries that are
-        due for it; b"" for none.
+        """Account for a batch at `position`: update the greatest timestamp. Return the offset and time index entries
+        that are due for the batch; b"" for none.
         """
         if max_timestamp > self.max_timestamp:
             self.max_timestamp, self.max_timestamp_offset = max_timestamp, last_offset
@@ -89,35 +90,37 @@ class Segment:
         return entry, time_entry
 
     def time_index_entry(self) -> bytes:
-        """The entry for the greatest timestamp so far, unless the index has it. Also written at a segment's end."""
+        """Return the entry for the greatest timestamp; b"" if the index has the entry. Also written
+        at a segment's end.
+        """
         if self.max_timestamp <= self.last_indexed_timestamp:
             return b""
         self.last_indexed_timestamp = self.max_timestamp
         return TIME_ENTRY.pack(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
 
     def position_at_or_before(self, files: FilePool, offset: int) -> int:
-        """The position of a batch from which a forward walk finds `offset`."""
+        """Return the position of a batch from which a forward walk finds `offset`."""
         if not self.index_count:
             return 0
         found = floor_entry(files.get(self.index_path), OFFSET_ENTRY, self.index_count, 0, offset - self.base_offset)
         return found[1][1] if found else 0
 
     def indexed_position_before(self, files: FilePool, position: int) -> int:
-        """The last batch boundary in the index at or before `position`."""
+        """Return the last batch boundary in the index at or before `position`."""
         if not self.index_count:
             return 0
         found = floor_entry(files.get(self.index_path), OFFSET_ENTRY, self.index_count, 1, position)
         return found[1][1] if found else 0
 
     def offset_before_timestamp(self, files: FilePool, timestamp_ms: int) -> int:
-        """An offset such that every earlier record of the segment is older than `timestamp_ms`."""
+        """Return an offset such that every earlier record of the segment is older than `timestamp_ms`."""
         if not self.time_index_count:
             return self.base_offset
         found = floor_entry(files.get(self.time_index_path), TIME_ENTRY, self.time_index_count, 0, timestamp_ms - 1)
         return self.base_offset + found[1][1] if found else self.base_offset
 
     def load_max_timestamp(self, files: FilePool) -> None:
-        """Take the greatest timestamp of a finished segment from its time index."""
+        """Set the greatest timestamp of a finished segment from its time index."""
         entry = last_entry(files.get(self.time_index_path), TIME_ENTRY, self.time_index_count)
         if entry:
             self.max_timestamp = self.last_indexed_timestamp = entry[0]

@@ -1,8 +1,8 @@
-"""One data directory for several processes: which of them may write what.
+"""Division of one data directory among several processes, each of which writes its own partitions and checkpoints.
 
-The supervisor opens the directory as a single process does, which recovers all of it. Then it hands out the
-checkpoints: each worker gets the part about its own partitions, and the common ones are removed. A worker that deletes
-a partition removes it from its own part, and no older entry is left. From then on each process writes its own
+The supervisor opens the directory as a single process does, which recovers all of it. Then it divides the checkpoints:
+each worker gets the part about its own partitions, and the common checkpoints are removed. A worker that deletes a
+partition removes the partition from its own part, and no older entry is left. From then on each process writes its own
 partitions, journals under its own name, and its own checkpoints; `DataDirectory.open_share` opens exactly these. When
 all workers have closed their logs, `put_together` restores the common checkpoints.
 
@@ -23,14 +23,14 @@ from coordinatord.broker.log.journal import journal_names
 from kafka_wire.values import FrozenValue, frozen
 
 CHECKPOINTS = (checkpoint.RECOVERY_POINT, checkpoint.LOG_START, checkpoint.CLEANER)
-"""Checkpoints of offsets by partition that are handed out."""
+"""Checkpoints of offsets by partition that are divided among the workers."""
 
 _SHARE = re.compile(rf"({'|'.join(map(re.escape, CHECKPOINTS))})\.worker-[0-9]+")
 
 
 @frozen
 class Share(FrozenValue):
-    """One worker's part of the directory. `is_recovered`: nothing was written since it was handed out."""
+    """One worker's part of the directory. `is_recovered`: nothing was written since the checkpoints were divided."""
 
     worker: int
     owns: Callable[[str, int], bool]
@@ -38,19 +38,19 @@ class Share(FrozenValue):
 
 
 def checkpoint_name(name: str, worker: int) -> str:
-    """The file name of a worker's part of a checkpoint."""
+    """Return the file name of a worker's part of a checkpoint."""
     return f"{name}.worker-{worker}"
 
 
 def is_checkpoint(name: str) -> bool:
-    """Whether a file is some worker's part of a checkpoint."""
+    """Return whether a file is some worker's part of a checkpoint."""
     return _SHARE.fullmatch(name) is not None
 
 
 def read_checkpoint(
     disk: Disk, path: str, names: Iterable[str], name: str, worker: int | None
 ) -> dict[TopicPartition, int]:
-    """A worker's part of a checkpoint; for None all entries, from all files."""
+    """Return the entries of a worker's part of a checkpoint; if `worker` is None, all entries from all files."""
     if worker is not None:
         return checkpoint.read_offsets(disk, f"{path}/{checkpoint_name(name, worker)}")
     offsets = checkpoint.read_offsets(disk, f"{path}/{name}")
@@ -62,7 +62,7 @@ def read_checkpoint(
 
 
 def hand_out(disk: Disk, path: str, workers: int, worker_of: Callable[[str, int], int]) -> None:
-    """Give each worker its part of the checkpoints of a directory that was just opened, durably."""
+    """Write each worker's part of the checkpoints of a directory that was just opened, durably."""
     names = disk.listdir(path)
     for name in CHECKPOINTS:
         offsets = read_checkpoint(disk, path, names, name, None)
@@ -73,7 +73,9 @@ def hand_out(disk: Disk, path: str, workers: int, worker_of: Callable[[str, int]
 
 
 def put_together(disk: Disk, path: str) -> bool:
-    """Restore the state that a single process leaves; all logs are closed. False if a journal shows that one is not."""
+    """Restore the state that a single process leaves; all logs must be closed. Return False if a journal shows that one
+    is not closed.
+    """
     names = disk.listdir(path)
     if journal_names(names):
         return False

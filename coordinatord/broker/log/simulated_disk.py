@@ -1,11 +1,11 @@
 """A disk in memory that crashes. For tests of the real log, and for a server on a virtual clock.
 
-It promises only what the operating system promises. A written byte is *seen* at once and *durable* after a datasync of
-its file. A created, renamed or removed name is seen at once and durable after sync_dir of its directory. For all that
-is seen and not durable, `crash("power")` decides at random: each write since the last datasync is kept, dropped, or
-torn at any byte, independently of the others, and each directory keeps a random prefix of its latest changes.
-`crash("kill")` keeps everything seen: the kernel survives a killed process. With `crash_after` set, the operation after
-that many stops halfway and raises SimulatedCrash, as do all later ones.
+It guarantees only what the operating system guarantees. A written byte is *seen* at once and *durable* after a datasync
+of its file. A created, renamed or removed name is seen at once and durable after sync_dir of its directory. For every
+change that is seen and not durable, `crash("power")` decides at random: each write since the last datasync is kept,
+dropped, or torn at any byte, independently of the others, and each directory keeps a random prefix of its latest
+changes. `crash("kill")` keeps everything seen: the kernel survives a killed process. With `crash_after` set, the
+operation after that many stops halfway and raises SimulatedCrash, as do all later ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ CrashKind = Literal["power", "kill"]
 
 
 class SimulatedCrash(BaseException):
-    """The machine is off. Not an Exception, so that no handler catches it and continues."""
+    """Raised by each operation after the simulated crash. Not an Exception, so that no handler catches it and
+    continues.
+    """
 
 
 class _Inode:
@@ -55,7 +57,7 @@ class _Inode:
             position, data = change
             if fate < 0.7 and data:
                 cut = chance.randrange(len(data))
-                if chance.random() < 0.3:  # the end arrived, the beginning did not
+                if chance.random() < 0.3:  # the end reached the disk, the beginning did not
                     position, data = position + cut, data[cut:]
                 else:
                     data = data[:cut]
@@ -64,7 +66,7 @@ class _Inode:
 
 
 class _Directory:
-    """The seen names and, since the last durable state, the changes."""
+    """The seen names, the durable names, and the states between them."""
 
     __slots__ = ("durable", "history", "names")
 
@@ -95,14 +97,16 @@ def _resize(content: bytearray, size: int) -> None:
 
 
 class SimulatedDisk:
-    """See the module's docstring. `capacity` is in bytes of file content; a write beyond it is cut short by ENOSPC."""
+    """A disk in memory; see the module's docstring. `capacity` is in bytes of file content; a write beyond it is cut
+    short by ENOSPC.
+    """
 
     def __init__(self, seed: int = 0, *, capacity: int | None = None) -> None:
         self.chance = random.Random(seed)
         self.capacity = capacity
         #: number of operations so far that changed something
         self.operations = 0
-        #: crash in the operation after this many; None for never
+        #: number of operations after which the next one crashes; None for never
         self.crash_after: int | None = None
         #: datasyncs that still succeed before one raises EIO; None for all
         self.datasyncs_left: int | None = None
@@ -111,10 +115,10 @@ class SimulatedDisk:
         self._root = _Directory()
         self._locked: set[str] = set()
 
-    # --- the test's side ----------------------------------------------------------------------------------------------
+    # --- operations of the test ---------------------------------------------------------------------------------------
 
     def crash(self, kind: CrashKind = "power") -> None:
-        """Restart: from now on, what survived is what is seen."""
+        """Restart the machine: from now on, the surviving state is the seen one."""
         if kind == "power":
             self._lose(self._root)
         self.crashed = False
@@ -123,7 +127,7 @@ class SimulatedDisk:
         self._locked.clear()
 
     def content(self, path: str) -> bytearray:
-        """A file's seen bytes; change them to damage the file."""
+        """Return a file's seen bytes; change them to damage the file."""
         node = self._find(path)
         assert isinstance(node, _Inode)
         return node.seen
@@ -262,11 +266,11 @@ class SimulatedDisk:
         return self._file(path).modified_ms
 
     def set_modified(self, path: str, modified_ms: int) -> None:
-        """Set a file's time. There is no clock here; the default is 0."""
+        """Set a file's modification time. The simulated disk has no clock; the default is 0."""
         self._file(path).modified_ms = modified_ms
 
     def space(self, path: str) -> tuple[int, int]:
-        """A disk without a capacity reports room for its content only."""
+        """Return (total, free) bytes. A disk without a capacity reports no free bytes."""
         self._directory(path)
         total = self.used() if self.capacity is None else self.capacity
         return total, total - self.used()

@@ -1,7 +1,7 @@
-"""What a cleaning must know of a log before it judges any batch, read from the batch headers alone.
+"""Survey of a log before its cleaning: transactions and producers, read from the batch headers alone.
 
-It reads the log itself, to its end, not the indexes of aborted transactions or the producers in memory. So it works for
-logs that were never loaded, and nothing must be kept up to date for it.
+The survey reads the log itself, to its end, not the indexes of aborted transactions or the producers in memory. So it
+works for logs that were never loaded, and needs no state that is kept up to date.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Aborted(NamedTuple):
 
 
 class LastBatch(NamedTuple):
-    """The last offset of a producer's last data batch; -1 if a marker of a newer epoch follows it."""
+    """A producer's last data batch; `last_offset` is -1 if a marker of a newer producer epoch follows it."""
 
     epoch: int
     last_offset: int
@@ -54,18 +54,20 @@ class LastBatch(NamedTuple):
 
 @dataclass(slots=True)
 class Survey:
-    """The result of `survey`."""
+    """Result of `survey`."""
 
-    #: in the order of their markers
+    #: aborted transactions, in the order of their markers
     aborted: list[Aborted] = field(default_factory=list)
-    #: by producer id, of every active producer
+    #: last batch of every active producer, by producer id
     last: dict[int, LastBatch] = field(default_factory=dict)
-    #: where the first open transaction begins, or the log's end
+    #: first offset of the first open transaction, or the log's end
     first_unstable: int = 0
     end_offset: int = 0
 
     def is_last_of_producer(self, header: BatchHeader) -> bool:
-        """Whether an active producer's last sequence number, or its epoch, is stored in this batch alone."""
+        """Return whether this batch is the only one with an active producer's last sequence number, or with its
+        producer epoch.
+        """
         last = self.last.get(header.producer_id)
         if last is None:
             return False
@@ -82,7 +84,9 @@ def survey(
     active_since_ms: int,
     passed: Callable[[int], object] = lambda size: None,
 ) -> Survey:
-    """Read the headers of (base offset, bytes) segments. `passed` is called with the bytes read."""
+    """Read the headers of (base offset, bytes) segments. `passed` is called with the number of bytes read. Raises
+    LogDamaged if a batch header or a marker is invalid.
+    """
     reading = _Reading()
     for base_offset, size in segments:
         if not size:
@@ -105,7 +109,7 @@ def survey(
 
 
 class _Reading:
-    """The state between batches."""
+    """State of the survey between batches."""
 
     def __init__(self) -> None:
         self.found = Survey()
@@ -113,7 +117,7 @@ class _Reading:
         self.last: dict[int, LastBatch] = {}
 
     def chunk(self, buffer: bytes, path: str, position: int) -> int:
-        """Read the batches in `buffer`, whose position is `position`; returns the bytes consumed."""
+        """Read the batches in `buffer`, which begins at `position` of the file; return the bytes consumed."""
         at, have, unpack = 0, len(buffer), _FIELDS.unpack_from
         while at + HEADER_BYTES <= have:
             base_offset, length, attributes, delta, timestamp, producer_id, epoch = unpack(buffer, at)
@@ -156,12 +160,12 @@ class _Reading:
 
 
 class Fates:
-    """Decides which batches their transaction allows to remove. Batches are passed one after the other from some offset
-    on (Kafka's CleanedTransactionMetadata).
+    """Selection of the batches that may be removed because of their transaction. Batches are passed one after the other
+    from some offset on (Kafka's CleanedTransactionMetadata).
     """
 
     def __init__(self, aborted: Iterable[Aborted], begin: int) -> None:
-        """`begin`: the offset of the first batch that will be judged."""
+        """Prepare for batches from the offset `begin` on."""
         coming = (each for each in aborted if each.last_offset >= begin)
         self._coming = sorted(coming, key=lambda each: each.first_offset, reverse=True)
         self._under_way: dict[int, tuple[Aborted, bool]] = {}
@@ -170,7 +174,9 @@ class Fates:
         self.ended: Aborted | None = None
 
     def judge(self, header: BatchHeader, buffer: bytes, at: int) -> bool:
-        """Whether the batch may be removed: it is part of an aborted transaction, or its marker ends none now."""
+        """Return whether the batch may be removed: it is part of an aborted transaction, or a marker of a transaction
+        without any records left.
+        """
         self.ended = None
         if header.producer_id < 0:
             return False

@@ -1,4 +1,4 @@
-"""Replaces old segments with a rewritten one, in steps; a crash may follow any of them.
+"""Replacement of old segments with a rewritten one, in steps; a crash may follow any of them.
 
 | step | on disk | readers use |
 |---|---|---|
@@ -8,10 +8,11 @@
 | 4 `set_aside`: renamed to `….deleted`, directory flushed | `A.log.swap` alone | |
 | 5 `finish`: renamed, the log last | `A.log` | the new one |
 
-The event loop's thread does steps 3 and 5, and also all reading: a reader never sees a half-done swap. A crash before
-the end of step 2 leaves the old segments, a later one the new segment: `recover`, called before a directory is read,
-removes unfinished files and completes a committed swap. The new file itself says which old segments it replaces, those
-that begin within its offsets, because cleaning keeps the last batch of what it replaces.
+The event loop's thread does steps 3 and 5, and also all reading: a read never happens during a half-done swap. A crash
+before the end of step 2 leaves the old segments, a later one the new segment: `recover`, called before a directory is
+read, removes unfinished files and completes a committed swap. The offsets in the new file determine which old segments
+it replaces, those that begin within its offsets, because cleaning keeps the last batch of the segments that it
+replaces.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from coordinatord.broker.log.segment import (
 if TYPE_CHECKING:
     from coordinatord.broker.log.cleaning import Cleaned
 
-#: The order in which a segment's files are renamed: with the last one the segment exists.
+#: Order in which a segment's files are renamed: once the last one is renamed, the segment exists.
 _SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, LOG_SUFFIX)
 
 
@@ -46,8 +47,8 @@ def _present(cleaned: Cleaned) -> list[str]:
 
 
 def commit(disk: Disk, directory: str, cleaned: Cleaned, tag: str) -> None:
-    """Step 2: from now on the new segment counts. Its files must be flushed."""
-    from coordinatord.broker.log.cleaning import cleaned_path  # there already: what cleans has made `cleaned`
+    """Do step 2: from now on the new segment replaces the old ones after a crash. Its files must be flushed."""
+    from coordinatord.broker.log.cleaning import cleaned_path  # imported already, by the caller that created `cleaned`
 
     base_offset = cleaned.base_offset
     for suffix in _present(cleaned):
@@ -57,7 +58,7 @@ def commit(disk: Disk, directory: str, cleaned: Cleaned, tag: str) -> None:
 
 
 def set_aside(disk: Disk, directory: str, base_offset: int) -> list[str]:
-    """Step 4, for one old segment: rename its files. Returns the paths to unlink later."""
+    """Do step 4 for one old segment: rename its files. Return the paths to unlink later."""
     renamed = []
     for suffix in _SUFFIXES:
         path = f"{directory}/{segment_name(base_offset)}{suffix}"
@@ -68,7 +69,7 @@ def set_aside(disk: Disk, directory: str, base_offset: int) -> list[str]:
 
 
 def finish(disk: Disk, directory: str, cleaned: Cleaned) -> None:
-    """Step 5. No flush is needed: `recover` would repeat it."""
+    """Do step 5. No flush is needed: `recover` would repeat the step."""
     for suffix in _present(cleaned):
         path = f"{directory}/{segment_name(cleaned.base_offset)}{suffix}"
         disk.rename(path + SWAP_SUFFIX, path)
@@ -83,7 +84,7 @@ def discard(disk: Disk, directory: str) -> None:
 
 
 def recover(disk: Disk, directory: str) -> None:
-    """Bring a directory into the state before or after a swap. Raises LogDamaged, with nothing removed, if a committed
+    """Complete or undo an interrupted swap in a directory. Raises LogDamaged, with nothing removed, if a committed
     segment is invalid.
     """
     names = disk.listdir(directory)
@@ -100,7 +101,7 @@ def recover(disk: Disk, directory: str) -> None:
             base = file_names.segment_base(name)
             if base is None or not base_offset <= base < end:
                 continue
-            # Its own indexes may be in place already; the log itself gets its name last, over the old one.
+            # Its own indexes may have their final names already; the log itself is renamed last, over the old one.
             if base > base_offset or os.path.splitext(name)[1] == TRANSACTION_INDEX_SUFFIX:
                 _unlink(disk, f"{directory}/{name}")
         disk.sync_dir(directory)
@@ -113,18 +114,22 @@ def recover(disk: Disk, directory: str) -> None:
 
 
 def _unlink(disk: Disk, path: str) -> None:
-    """Remove one of our files. An entry that is not a file is foreign: we create no directories or links there."""
+    """Remove one of our files. An entry that is not a file is foreign: coordinatord creates no directories or links
+    there.
+    """
     if disk.kind(path) == "file":
         disk.unlink(path)
 
 
 def _base(name: str) -> int:
-    """The base offset at the beginning of a temporary file's name."""
+    """Return the base offset at the beginning of a temporary file's name."""
     return int(name.split(".", 1)[0])
 
 
 def _end(disk: Disk, directory: str, base_offset: int) -> int:
-    """The offset after a committed segment's last batch. Checks every byte of it before anything is removed."""
+    """Return the offset after a committed segment's last batch. Checks every byte of the segment before anything is
+    removed.
+    """
     path = f"{directory}/{segment_name(base_offset)}{LOG_SUFFIX}{SWAP_SUFFIX}"
     file = disk.open(path)
     try:

@@ -1,9 +1,9 @@
 """Versions of data directories, and migration from older ones.
 
 The version is Kafka's, in meta.properties: brokers since KRaft write 1, and so does coordinatord. A change of format
-that an older program would misread increments it and adds a step to MIGRATIONS: a function, keyed by the version it
-starts from, that is given the disk, the directory and the properties, changes files, and returns the new properties. A
-crash may interrupt a step, which is then repeated: it must cope with its own partial result.
+that an older program would misread increments it and adds a step to MIGRATIONS, keyed by the version that the step
+starts from: a function that receives the disk, the directory and the properties, changes files, and returns the new
+properties. A crash may interrupt a step, which is then repeated: a step must cope with its own partial result.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def brought_up(
     migrations: Mapping[int, Migration] = MIGRATIONS,
     current: int = checkpoint.META_VERSION,
 ) -> Properties:
-    """Migrate the directory `path` to the current version, durably. Returns its properties. DataDirectoryError if there
-    is no migration. The caller holds the lock.
+    """Migrate the directory `path` to the current version, durably. Return its properties. Raises DataDirectoryError if
+    the version is no number, is later than this program's, or has no migration. The caller holds the lock.
     """
     file = f"{path}/{checkpoint.META_PROPERTIES}"
     text = properties.get("version", "")
@@ -51,7 +51,7 @@ def brought_up(
     while version < current:
         properties = migrations[version](disk, path, dict(properties))
         version += 1
-        # After each step: a crash in the next one should not repeat this one on its own result.
+        # After each step: after a crash in the next step, this step must not run on its own result.
         properties["version"] = str(version)
         checkpoint.write_properties(disk, file, properties)
     return properties

@@ -1,1 +1,1 @@
-"""The cluster's own records, as Kafka's controllers log them: SCRAM credentials, quotas, ACLs."""
+"""Records of the cluster, as Kafka's controllers log them: SCRAM credentials, quotas, ACLs."""

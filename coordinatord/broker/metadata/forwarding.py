@@ -1,5 +1,5 @@
-"""Changes of the cluster's records, passed on to the process that owns their log, as Kafka's brokers pass them on to
-their controller. Clients rely on it: some send them to any node, and take no error for another try.
+"""Forwarding of changes of the cluster's records to the process that owns their log, as Kafka's brokers forward them to
+their controller. Clients rely on it: some send such requests to any node, and do not retry after an error.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from coordinatord.broker.metadata.log import MetadataLog
 from coordinatord.transport.cluster.nodes import Nodes
 from coordinatord.transport.net.request import RequestContext
 
-if TYPE_CHECKING:  # of several processes
+if TYPE_CHECKING:  # only used with several processes
     from coordinatord.transport.cluster.peers import Peers, SeatPeers
 
 NOT_CONTROLLER: Final = "The active controller appears to be another node."
 
 Forward = Callable[[RequestContext, Any, Any], None]
-"""(context, request, unreachable): answers with what the owner of the log answers, or with `unreachable`."""
+"""(context, request, unreachable): responds with the response of the log's owner, or with `unreachable`."""
 
 
 def forward_of(metadata: MetadataLog, nodes: Nodes, peers: Peers | SeatPeers | None) -> Forward | None:
-    """Asks the owner of the log; None where this process is that."""
+    """Return a function that forwards requests to the owner of the log; None if this process is the owner."""
     if peers is None or metadata.is_owner:
         return None
     owner = nodes.worker_of(METADATA_TOPIC, 0)

@@ -1,8 +1,8 @@
-"""Reads the metadata log's files while another worker writes them.
+"""Reading of the metadata log's files while another worker writes them.
 
-A batch is in its file, whole, before the owner publishes it. Behind it there may be a part of the next one, which the
-owner publishes later: reading stops there, and the reader compares what it has with what was published. A segment may
-disappear at any time; then the log begins with a later one.
+A batch is in its file, whole, before the owner publishes it. The file may also have a part of the next batch, which the
+owner publishes later: reading stops there, and the reader compares the batches that it read with those that were
+published. A segment may disappear at any time; then the log begins with a later one.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from kafka_wire.records.batch import check_crc, read_header
 from kafka_wire.records.key_values import key_values
 
 ATTEMPTS: Final = 10
-"""How often to look for the segments again if they disappear: each time the owner has written a snapshot meanwhile."""
+"""Maximum number of attempts to list and read the segments if they disappear: each time the owner has written a
+snapshot in the meantime.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """A batch's records: their values, its offsets, and where it is."""
+    """Values of a batch's records, their offsets, and the position of the batch."""
 
     values: list[bytes | None]
     base_offset: int
@@ -35,13 +37,14 @@ class Values:
     position: int
 
     def damaged(self, error: DecodeError) -> LogDamaged:
-        """The error to raise if the records cannot be read."""
+        """Return the error to raise if the records cannot be read."""
         return _unreadable(self.path, self.position, error)
 
 
 def read_on(disk: Disk, directory: str, next_offset: int) -> Iterator[Values]:
-    """The batches from `next_offset` on, up to one that is not whole. If the log begins later, all of it: then the
-    first batch's `base_offset` is above `next_offset`. LogDamaged if a whole batch has no valid records.
+    """Yield the batches from `next_offset` on, up to one that is not whole. If the log begins later, yield all of it:
+    then the first batch's `base_offset` is above `next_offset`. Raises LogDamaged if a whole batch has no valid
+    records.
     """
     for _ in range(ATTEMPTS):
         try:
@@ -61,7 +64,7 @@ def read_on(disk: Disk, directory: str, next_offset: int) -> Iterator[Values]:
 
 
 class _Unfinished(Exception):
-    """The next batch is not whole yet."""
+    """Raised if the next batch is not whole yet."""
 
 
 def _read(disk: Disk, path: str) -> Iterator[Values]:
@@ -85,7 +88,7 @@ def _read(disk: Disk, path: str) -> Iterator[Values]:
 
 
 def values_of(batch: bytes, where: str) -> Values:
-    """The values of one batch, of which there is no file. LogDamaged if its records are not valid."""
+    """Return the values of one batch that is not in a file. Raises LogDamaged if its records are not valid."""
     try:
         header = read_header(batch)
         check_crc(batch, 0, header)

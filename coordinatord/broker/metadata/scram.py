@@ -1,7 +1,7 @@
-"""Users' SCRAM credentials: the image of their records, and the APIs that change and describe them (KIP-554).
+"""SCRAM credentials of users: the image of their records, and the APIs that change and describe them (KIP-554).
 
-The server never sees a password: a client salts it, and what is logged can check a proof but make none. The records are
-Kafka's, so are the answers (ScramControlManager, ScramImage).
+The server never receives a password: a client salts and hashes it, and the logged keys can verify a proof but not
+create one. The records and the responses are Kafka's (ScramControlManager, ScramImage).
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from kafka_wire.errors import ErrorCode
 from kafka_wire.records.cluster_metadata import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 
 MECHANISMS: Final = {1: ("SCRAM-SHA-256", "sha256"), 2: ("SCRAM-SHA-512", "sha512")}
-"""Kafka's numbers of mechanisms -> (name, hash)."""
+"""(name, hash) by Kafka's number of the mechanism."""
 
 NUMBERS: Final = {name: number for number, (name, _) in MECHANISMS.items()}
 
 MIN_ITERATIONS: Final = 4096
 MAX_ITERATIONS: Final = 16384
 LEAST_SALT: Final = 12
-"""Bytes of a salt; Kafka takes any. Kafka's own tools make 26, and others 32 or more."""
+"""Shortest salt in bytes; Kafka accepts any. Kafka's own tools create 26 bytes, and others 32 or more."""
 MAX_CREDENTIALS: Final = 10_000
-"""Kafka has no limit; a description of so many takes some milliseconds."""
+"""Largest number of credentials. Kafka has no limit; a description of so many takes some milliseconds."""
 MOST_BYTES: Final = 1_024
-"""Of each part of a credential: all of them are held. Kafka has no limit."""
+"""Largest size in bytes of each part of a credential: all of them are held in memory. Kafka has no limit."""
 MAX_CHANGES: Final = 1_000
-"""Changes in one request: some milliseconds of hashing. Kafka has no limit."""
+"""Largest number of changes in one request: some milliseconds of hashing. Kafka has no limit."""
 
 Problem = tuple[int, str]
 """(error code, message)."""
@@ -55,7 +55,7 @@ TWICE: Final = (ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be alter
 
 
 class Stored(NamedTuple):
-    """What a proof is checked with; the fields are those of security.scram.Credential."""
+    """Stored keys that verify a proof; the fields are those of security.scram.Credential."""
 
     salt: bytes
     stored_key: bytes
@@ -64,13 +64,13 @@ class Stored(NamedTuple):
 
 
 class ScramCredentials:
-    """All credentials: (user, number of the mechanism) -> what is stored. An image of the metadata log."""
+    """All credentials by (user, number of the mechanism). An image of the metadata log."""
 
     def __init__(self) -> None:
         self.by_user: dict[tuple[str, int], Stored] = {}
 
     def find(self, mechanism: str, user: str) -> Stored | None:
-        """A user's credential for a mechanism, by its name."""
+        """Return a user's credential for a mechanism, by the mechanism's name; None if there is none."""
         return self.by_user.get((user, NUMBERS[mechanism]))
 
     def replay(self, record: Any) -> None:
@@ -84,18 +84,20 @@ class ScramCredentials:
             )
 
     def records(self) -> Iterator[Any]:
-        """What makes this image from an empty one."""
+        """Yield records that build this image from an empty one."""
         for (user, mechanism), stored in list(self.by_user.items()):
             if (user, mechanism) in self.by_user:
                 yield UserScramCredentialRecord(user, mechanism, *stored)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all credentials."""
         self.by_user.clear()
 
 
 class ScramApis:
-    """The handlers. `forward`: asks the process that owns the log, if that is another one."""
+    """Handlers of the SCRAM APIs. `forward` sends a request to the process that owns the log, if
+    that is another one.
+    """
 
     def __init__(self, credentials: ScramCredentials, metadata: MetadataLog, forward: Forward | None = None) -> None:
         self._forward = forward
@@ -103,7 +105,7 @@ class ScramApis:
         self._metadata = metadata
 
     def handlers(self) -> dict[int, Any]:
-        """By API key."""
+        """Return the handlers by API key."""
         return {
             ApiKey.ALTER_USER_SCRAM_CREDENTIALS: self.alter,
             ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: self.describe,
@@ -112,7 +114,7 @@ class ScramApis:
     def alter(
         self, context: RequestContext, request: AlterUserScramCredentialsRequest
     ) -> AlterUserScramCredentialsResponse | None:
-        """AlterUserScramCredentials v0: all changes without an error take effect together."""
+        """Handle AlterUserScramCredentials v0: all changes without an error take effect together."""
         users = list(dict.fromkeys([each.name for each in request.deletions] + [up.name for up in request.upsertions]))
         if len(request.deletions) + len(request.upsertions) > MAX_CHANGES:
             return _all(users, (ErrorCode.INVALID_REQUEST, f"A request may have at most {MAX_CHANGES} changes"))
@@ -169,7 +171,7 @@ class ScramApis:
     def describe(
         self, context: RequestContext, request: DescribeUserScramCredentialsRequest
     ) -> DescribeUserScramCredentialsResponse:
-        """DescribeUserScramCredentials v0; without names, all users."""
+        """Handle DescribeUserScramCredentials v0; without names, describe all users."""
         asked = Counter(each.name for each in request.users or ())
         found: dict[str, list[CredentialInfo]] = {}
         for (user, mechanism), stored in sorted(self._credentials.by_user.items(), key=lambda each: each[0]):
@@ -197,7 +199,7 @@ def _all(users: Sequence[str], problem: tuple[int, str | None]) -> AlterUserScra
 def _put(
     into: dict[str, Any], change: Any, changed: dict[str, Any], problems: dict[str, Problem], problem: Problem | None
 ) -> None:
-    """Take a change, or its problem. A user that occurs twice keeps the first problem."""
+    """Add a change, or its problem. A user that occurs twice keeps the first problem."""
     user = change.name
     if user in problems:
         return
@@ -218,7 +220,9 @@ def _why_nobodys(user: str, mechanism: int) -> Problem | None:
 
 
 def _record(upsertion: ScramCredentialUpsertion) -> UserScramCredentialRecord:
-    """RFC 5802: StoredKey = H(HMAC(SaltedPassword, "Client Key")), ServerKey = HMAC(SaltedPassword, "Server Key")."""
+    """Return the record of an upsertion. RFC 5802: StoredKey = H(HMAC(SaltedPassword, "Client Key")), ServerKey =
+    HMAC(SaltedPassword, "Server Key").
+    """
     digest = MECHANISMS[upsertion.mechanism][1]
     salted = bytes(upsertion.salted_password)
     client_key = hmac.digest(salted, b"Client Key", digest)

@@ -1,14 +1,14 @@
-"""The index of a partition's aborted transactions, for read_committed consumers, in Kafka's own file format.
+"""Index of a partition's aborted transactions, for read_committed consumers, in Kafka's own file format.
 
 `<segment>.txnindex` has one entry for each aborted transaction whose marker is in the segment, in the order of the
 markers:
 
     int16 version 0 · int64 producer id · int64 first offset · int64 last offset (the marker) · int64 last stable offset
 
-Entries stay in memory until the next snapshot of the producers; they are written and flushed before it. So the files
-cover every marker below the newest snapshot. A restart reads the log from the snapshot on anyway and finds the later
-markers there: no marker needs a flush of its own, and no part of the log is read twice. File entries at or above the
-loaded snapshot are found again in the log and overwritten.
+Entries stay in memory until the next snapshot of the producers; they are written and flushed before the snapshot. So
+the files cover every marker below the newest snapshot. A restart reads the log from the snapshot on anyway and finds
+the later markers there: no marker needs a flush of its own, and no part of the log is read twice. File entries at or
+above the loaded snapshot are found again in the log and overwritten.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VERSION = 0
 
 
 class AbortedTransactions:
-    """The index of one partition. Construct it, then `load`."""
+    """Aborted transactions of one partition. Construct the index, then call `load`."""
 
     __slots__ = ("_bases", "_cached", "_disk", "_log", "_saved_below", "_unsaved")
 
@@ -35,13 +35,13 @@ class AbortedTransactions:
         self._log = log
         self._disk = disk
         self._unsaved: list[Aborted] = []
-        # Base offsets of segments that have a file, ascending; only entries below `_saved_below` count.
+        # Base offsets of segments that have a file, ascending; only entries below `_saved_below` are valid.
         self._bases: list[int] = []
         self._saved_below = 0
         self._cached: tuple[int, list[Aborted]] = (-1, [])
 
     def load(self, below: int) -> None:
-        """Find the files. `below`: the offset of the snapshot that the producers were loaded from."""
+        """Find the files. `below` is the offset of the snapshot that the producers were loaded from."""
         self._saved_below = below
         if not self._log.on_disk:
             return
@@ -56,7 +56,7 @@ class AbortedTransactions:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no transaction in this partition is known to have been aborted."""
+        """True if no transaction in this partition is known to have been aborted."""
         return not (self._unsaved or self._bases)
 
     def add(self, aborted: Aborted) -> None:
@@ -64,16 +64,16 @@ class AbortedTransactions:
         self._unsaved.append(aborted)
 
     def compacted(self, offset: int, end_offset: int) -> None:
-        """Compaction has rewritten [offset, end_offset): it removed the records of aborted transactions and will remove
-        their markers sooner or later. A transaction without a marker must not be returned: a consumer would treat its
-        producer's next records as aborted, too.
+        """Drop the entries of a compacted range. Compaction has rewritten [offset, end_offset): it removed the records
+        of aborted transactions and will remove their markers sooner or later. A transaction without a marker must not
+        be returned: a consumer would treat its producer's next records as aborted, too.
         """
         self._unsaved = [entry for entry in self._unsaved if not offset <= entry.last_offset < end_offset]
         self._bases = [base for base in self._bases if not offset <= base < end_offset]
         self._cached = (-1, [])
 
     def between(self, offset: int, end_offset: int) -> list[Aborted]:
-        """The aborted transactions with records in [offset, end_offset), in the order of their markers."""
+        """Return the aborted transactions with records in [offset, end_offset), in the order of their markers."""
         found: list[Aborted] = []
         start = self._segment_of(offset)
         for base in list(self._bases):
@@ -83,7 +83,9 @@ class AbortedTransactions:
         return found
 
     def save(self) -> None:
-        """Write and flush the unsaved entries, before the snapshot that relies on them. OSError when that fails."""
+        """Write and flush the unsaved entries, before the snapshot that relies on them. Raises
+        OSError if that fails.
+        """
         touched: dict[int, list[Aborted]] = {}
         for entry in self._unsaved:
             touched.setdefault(self._segment_of(entry.last_offset), []).append(entry)
@@ -106,7 +108,7 @@ class AbortedTransactions:
             self._cached = (-1, [])
 
     def _saved(self, base: int) -> list[Aborted]:
-        """The valid entries of a segment's file; those of the last segment read are cached."""
+        """Return the valid entries of a segment's file; those of the last segment read are cached."""
         if self._cached[0] != base:
             self._cached = (base, self._read(base))
         return self._cached[1]
@@ -126,7 +128,7 @@ class AbortedTransactions:
         return list(takewhile(lambda entry: entry.last_offset < self._saved_below, entries))
 
     def _segment_of(self, offset: int) -> int:
-        """The base offset of the segment that holds `offset`."""
+        """Return the base offset of the segment that contains `offset`."""
         segments = self._log.segments
         if not segments:
             return 0
@@ -138,7 +140,7 @@ class AbortedTransactions:
 
 
 def _collect(entries: list[Aborted], offset: int, end_offset: int, found: list[Aborted]) -> bool:
-    """Add the entries that overlap [offset, end_offset); True when no later entry can overlap."""
+    """Add the entries that overlap [offset, end_offset) to `found`. Return True if no later entry can overlap."""
     for entry in entries:
         if entry.last_offset >= offset and entry.first_offset < end_offset:
             found.append(entry)

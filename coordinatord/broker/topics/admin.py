@@ -2,7 +2,7 @@
 
 The checks, their order and their errors are those of Kafka's controller (ReplicationControlManager, ControllerApis)
 with one broker in its cluster. All topics of a request are validated first and then changed in one write of the
-catalogue; the response is sent when that is durable.
+catalogue; the response is sent once that write is durable.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ MAX_PARTITIONS_PER_REQUEST = 10_000
 """Kafka's `MAX_PARTITIONS_PER_BATCH`."""
 
 LOGS_AT_ONCE = 100
-"""Partitions whose logs are removed in one go."""
+"""Number of partitions whose logs are removed in one slice."""
 
 
 class Refusal(Exception):
-    """One topic of a request is rejected; carries the error and Kafka's message."""
+    """Rejection of one topic of a request, with the error and Kafka's message."""
 
     def __init__(self, error: ErrorCode, message: str | None = None) -> None:
         super().__init__(message)
@@ -63,7 +63,7 @@ class Refusal(Exception):
 
 
 class Administration:
-    """The handlers. `on_deleted` is called with (name, id) of each deleted topic."""
+    """Handlers that create, delete and grow topics. `on_deleted` is called with (name, id) of each deleted topic."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Administration:
         self.on_deleted = on_deleted
 
     def handlers(self) -> dict[int, Any]:
-        """By api key."""
+        """Return the handlers by API key."""
         return {
             ApiKey.CREATE_TOPICS: self.create_topics,
             ApiKey.DELETE_TOPICS: self.delete_topics,
@@ -90,11 +90,11 @@ class Administration:
     # CreateTopics
 
     def create_topics(self, context: RequestContext, request: CreateTopicsRequest) -> Slices:
-        """A name that occurs twice gets a single result, an error, after all other results."""
+        """Handle CreateTopics. A name that occurs twice gets a single result, an error, after all other results."""
         return self._changing(self._create_topics(context, request))
 
     def _changing(self, steps: Steps) -> Slices:
-        """A change of the catalogue, after those that came before it."""
+        """Return the slices of a change of the catalogue, which runs after the changes requested earlier."""
         return Slices(self.catalogue.one_at_a_time.steps(steps), is_change=True)
 
     def _create_topics(self, context: RequestContext, request: CreateTopicsRequest) -> Steps:
@@ -130,14 +130,14 @@ class Administration:
         return CreateTopicsResponse(topics=results)
 
     def _create(self, planned: list[New]) -> Steps:
-        """Create topics that have been checked. Returns name -> (error, message) of those that could not be."""
+        """Create topics that have been checked. Return (error, message) of those that could not be created, by name."""
         failures: dict[str, tuple[ErrorCode, str]] = {}
         new = planned
         try:
             with (yield from self.catalogue.changing_in_steps()):
                 new = []
                 for each in planned:
-                    if self.catalogue.has(each[0]):  # since it was checked
+                    if self.catalogue.has(each[0]):  # created since the check
                         failures[each[0]] = ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{each[0]}' already exists."
                     else:
                         new.append(each)
@@ -150,8 +150,8 @@ class Administration:
         return failures
 
     def create_with_defaults(self, context: RequestContext, names: Sequence[str]) -> Steps:
-        """Create topics that a client requested by name (auto.create.topics.enable); skips names that are not valid,
-        and those that the client's quota does not admit.
+        """Create topics that a client requested by name (auto.create.topics.enable). Skips invalid names, and topics
+        that the client's quota does not admit.
         """
         yield from self.catalogue.one_at_a_time.steps(self._create_with_defaults(context, names))
 
@@ -167,7 +167,7 @@ class Administration:
                 continue
             planned_partitions += count
             new.append((name, self.catalogue.new_id(), count, configs))
-        yield from self._create(new)  # if that fails, the client asks again
+        yield from self._create(new)  # after a failure, the client repeats its request
 
     def _requested_partitions(self, topics: Iterable[CreatableTopic]) -> int:
         total = 0
@@ -179,7 +179,9 @@ class Administration:
         return total
 
     def _check_new(self, topic: CreatableTopic, planned_partitions: int) -> tuple[int, Configs]:
-        """The number of partitions and the settings of a topic that can be created."""
+        """Return the number of partitions and the settings of a topic that can be created. Raises Refusal for any
+        other.
+        """
         name = topic.name
         if name in RESERVED and name not in self.catalogue.by_name:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
@@ -251,7 +253,7 @@ class Administration:
         return self.settings.num_partitions if topic.num_partitions == -1 else topic.num_partitions
 
     def _check_assignment(self, topic: str, partition: int, broker_ids: list[int]) -> None:
-        """A manual assignment may only name the one node that leads the partition anyway."""
+        """Check a manual assignment, which may only contain the one node that leads the partition anyway."""
         if not broker_ids:
             raise Refusal(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, "The manual partition assignment includes an empty replica list."
@@ -280,7 +282,9 @@ class Administration:
     # DeleteTopics
 
     def delete_topics(self, context: RequestContext, request: DeleteTopicsRequest) -> Slices:
-        """By name, since v6 also by id; a topic that is named twice, by name or id, is not deleted."""
+        """Handle DeleteTopics, by name, since v6 also by id. A topic that is listed twice, by name or id, is not
+        deleted.
+        """
         return self._changing(self._delete_topics(context, request))
 
     def _delete_topics(self, context: RequestContext, request: DeleteTopicsRequest) -> Steps:
@@ -347,7 +351,7 @@ class Administration:
         return topic
 
     def _delete(self, topics: list[Topic]) -> Steps:
-        """Returns (error, message)."""
+        """Delete topics in slices. Return (error, message)."""
         catalogue = self.catalogue
         if topics:
             try:
@@ -371,7 +375,7 @@ class Administration:
     # CreatePartitions
 
     def create_partitions(self, context: RequestContext, request: CreatePartitionsRequest) -> Slices:
-        """`count` is the new total."""
+        """Handle CreatePartitions, where `count` is the new total."""
         return self._changing(self._create_partitions(context, request))
 
     def _create_partitions(self, context: RequestContext, request: CreatePartitionsRequest) -> Steps:
@@ -412,7 +416,7 @@ class Administration:
         return CreatePartitionsResponse(0, results)
 
     def _can_grow(self, topic: Topic, count: int) -> bool:
-        """Whether it is still there, and smaller."""
+        """Return whether the topic still exists and has fewer partitions."""
         return self.catalogue.by_name.get(topic.name) is topic and len(topic.partitions) < count
 
     def _to_grow(self, asked: CreatePartitionsTopic, planned_partitions: int) -> Topic:
@@ -449,13 +453,13 @@ class Administration:
 
 
 def _charge(context: RequestContext, partitions: int) -> None:
-    """Raises Refusal if the client's quota does not admit the change."""
+    """Raise Refusal if the client's quota does not admit the change."""
     if not context.may_change(partitions):
         raise Refusal(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
 
 
 def _described(configs: Configs) -> list[CreatableTopicConfigs]:
-    """The settings of a new topic as v5+ responses show them; its own as they were given."""
+    """Return the settings of a new topic as in v5+ responses; the topic's own settings have their original text."""
     return [
         CreatableTopicConfigs(
             name, configs.own.get(name) or text_of(configs.value(name)), False, configs.source(row), False

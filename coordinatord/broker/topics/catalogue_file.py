@@ -1,4 +1,4 @@
-"""`topics.json`: the existing topics in one small file that is replaced whole and durably.
+"""Topic catalogue `topics.json`: the existing topics in one small file that is replaced whole and durably.
 
     {"version": 1, "change": 7,
      "topics": {"orders": {"id": "…", "partitions": 3, "configs": {"retention.ms": "1000"}}},
@@ -51,15 +51,15 @@ class Content(NamedTuple):
 
 
 def read(disk: Disk, path: str) -> Content:
-    """The file's content, empty when there is no file. LogDamaged when it is not a valid catalogue,
-    DataDirectoryError when it has another version.
+    """Return the file's content, empty if there is no file. Raises LogDamaged if the file is not a valid catalogue,
+    DataDirectoryError if it has another version.
     """
     text = read_text(disk, path)
     return Content({}, {}, 0) if text is None else parsed(text, path)
 
 
 def parsed(text: str | bytes, path: str) -> Content:
-    """The content of the file at `path`. Raises as `read` does."""
+    """Return the content of the file at `path` from its text. Raises as `read` does."""
     try:
         content = orjson.loads(text)
         if content["version"] != VERSION:
@@ -79,7 +79,7 @@ def parsed(text: str | bytes, path: str) -> Content:
 
 
 def catalogued(disk: Disk, data_path: str) -> Catalogued | None:
-    """Which partitions a data directory has, for its opening; None when it has no catalogue yet."""
+    """Return the partitions of a data directory, for its opening; None if it has no catalogue yet."""
     path = f"{data_path}/{FILE}"
     if disk.kind(path) is None:
         return None
@@ -89,7 +89,7 @@ def catalogued(disk: Disk, data_path: str) -> Catalogued | None:
 
 
 def write(disk: Disk, path: str, content: Content) -> None:
-    """Durable on return; OSError when the write failed, and the old file remains."""
+    """Write the catalogue; durable on return. Raises OSError if the write failed, and the old file remains."""
     topics = {
         name: {"id": uuid_text(entry.topic_id), "partitions": entry.partitions, "configs": dict(entry.configs)}
         for name, entry in content.topics.items()
@@ -100,7 +100,7 @@ def write(disk: Disk, path: str, content: Content) -> None:
 
 
 class Writing:
-    """The write of `content` by `write`, `error` is what that raised, once it has ended."""
+    """One write of `content`, at most once, by any thread. `error` is the exception of `write`, once it has ended."""
 
     def __init__(self, content: Content, write: Callable[[], object]) -> None:
         self.content = content
@@ -110,7 +110,7 @@ class Writing:
         self._is_done = False
 
     def write(self) -> None:
-        """Write, unless that is done already."""
+        """Write, unless the write is done already."""
         with self._lock:
             if not self._is_done:
                 self._is_done = True
@@ -120,6 +120,6 @@ class Writing:
                     self.error = error
 
     def is_written(self) -> bool:
-        """Whether the write has succeeded; waits for it, and makes it if nobody has begun."""
+        """Return whether the write has succeeded. Waits for a running write, and starts it if it has not begun."""
         self.write()
         return self.error is None

@@ -1,7 +1,7 @@
 """DescribeConfigs v1-v4, AlterConfigs v0-v2, IncrementalAlterConfigs v0-v1, ListConfigResources v0-v1.
 
 Settings of topics and groups can be read and changed. Broker settings can only be read: they are the daemon's own
-settings under Kafka's names and change only with a restart, as `read_only` says.
+settings under Kafka's names and change only with a restart, and their `read_only` is true.
 """
 
 from __future__ import annotations
@@ -58,24 +58,24 @@ BROKER = 4
 BROKER_LOGGER = 8
 CLIENT_METRICS = 16
 GROUP = 32
-"""`resource_type`, Kafka's ConfigResource.Type."""
+"""Values of `resource_type`, Kafka's ConfigResource.Type."""
 
 LISTED = (GROUP, CLIENT_METRICS, BROKER_LOGGER, BROKER, TOPIC)
 """Resource types of ListConfigResources, in response order; client metrics and loggers have no resources here."""
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
-"""`config_operation`."""
+"""Values of `config_operation`."""
 
 _OPERATIONS = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 
 GONE = {"": ""}
-"""Stands for the settings of a topic that was deleted: no topic has these."""
+"""Placeholder for the settings of a deleted topic, which equals no topic's settings."""
 
 INVALID_REQUEST = ErrorCode.INVALID_REQUEST
 
 
 class ConfigApis:
-    """The handlers."""
+    """Handlers of the APIs for settings."""
 
     def __init__(self, settings: Settings, catalogue: Catalogue, groups: GroupConfigs, nodes: Nodes) -> None:
         self.settings = settings
@@ -85,7 +85,7 @@ class ConfigApis:
         self.node_id = nodes.node_id
 
     def handlers(self) -> dict[int, Any]:
-        """By api key."""
+        """Return the handlers by API key."""
         return {
             ApiKey.DESCRIBE_CONFIGS: self.describe_configs,
             ApiKey.ALTER_CONFIGS: self.alter_configs,
@@ -96,7 +96,7 @@ class ConfigApis:
     # Describing
 
     def describe_configs(self, _context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-        """Each resource is answered independently."""
+        """Handle DescribeConfigs. The result of each resource is independent of the others."""
         return DescribeConfigsResponse(0, [self._describe(resource, request) for resource in request.resources])
 
     def _describe(self, resource: DescribeConfigsResource, request: DescribeConfigsRequest) -> DescribeConfigsResult:
@@ -114,7 +114,7 @@ class ConfigApis:
         if resource.resource_type == TOPIC:
             topic = self._topic(name)
             if not isinstance(topic, Topic):
-                # Kafka gives no message here.
+                # Kafka's response has no message here.
                 return topic if topic[0] is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else (topic[0], "")
             return [self._topic_entry(topic.configs, each, request) for each in TABLE if not wanted or each in wanted]
         if resource.resource_type == BROKER:
@@ -180,7 +180,7 @@ class ConfigApis:
     def list_config_resources(
         self, context: RequestContext, request: ListConfigResourcesRequest
     ) -> ListConfigResourcesResponse:
-        """v0 lists only client metrics; since v1 an empty list of types means all types."""
+        """Handle ListConfigResources. v0 lists only client metrics; since v1 an empty list of types means all types."""
         known = LISTED if context.api_version >= 1 else (CLIENT_METRICS,)
         wanted = request.resource_types or known
         if not set(wanted) <= set(known):
@@ -202,7 +202,7 @@ class ConfigApis:
     # Changing
 
     def alter_configs(self, _context: RequestContext, request: AlterConfigsRequest) -> Slices:
-        """Replace a resource's own settings with exactly those of the request."""
+        """Handle AlterConfigs: replace a resource's own settings with exactly those of the request."""
         return Slices(self.catalogue.one_at_a_time.steps(self._alter(request)), is_change=True)
 
     def _alter(self, request: AlterConfigsRequest) -> Steps:
@@ -220,7 +220,9 @@ class ConfigApis:
         return AlterConfigsResponse(0, responses)
 
     def incremental_alter_configs(self, _context: RequestContext, request: IncrementalAlterConfigsRequest) -> Slices:
-        """KIP-339: change individual settings; list settings can be appended to and subtracted from."""
+        """Handle IncrementalAlterConfigs (KIP-339): change individual settings; list settings can be appended to and
+        subtracted from.
+        """
         return Slices(self.catalogue.one_at_a_time.steps(self._alter_incrementally(request)), is_change=True)
 
     def _alter_incrementally(self, request: IncrementalAlterConfigsRequest) -> Steps:
@@ -240,10 +242,11 @@ class ConfigApis:
         return IncrementalAlterConfigsResponse(0, responses)
 
     def _change(self, plan: Plan, *, dry_run: bool) -> Steps:
-        """Check all resources, then make the changes of topics in one write and those of groups in another. There is an
-        outcome for each resource; one that is refused does not stop the others, as in Kafka.
+        """Check all resources, then change the topics in one write and the groups in another. There is an outcome for
+        each resource; a rejected resource does not stop the others, as in Kafka.
 
-        Nobody is locked out while the resources are checked. What others have changed meanwhile is checked again.
+        The catalogue is not locked while the resources are checked. Resources that other requests have changed in the
+        meantime are checked again.
         """
         if any(kind == GROUP for kind, _ in plan.counts):
             self.groups.refresh()
@@ -264,7 +267,7 @@ class ConfigApis:
             yield from plan.groups.make(self.groups.configure, plan.outcomes)
 
     def _check(self, plan: Plan, index: int) -> None:
-        """Plan what the request wants of resource number `index`, or note why that is refused."""
+        """Plan the change of resource number `index`, or store the reason for its rejection as its outcome."""
         kind, name, changes = plan.asked[index]
         if plan.counts[kind, name] > 1:
             failure: Failure | None = INVALID_REQUEST, "Each resource must appear at most once."
@@ -337,7 +340,7 @@ class ConfigApis:
         return topic
 
     def _wrong_broker(self, name: str) -> Failure | None:
-        """The failure unless a broker resource is named by this node's id, or empty for all brokers."""
+        """Return the failure unless a broker resource is named by this node's id, or empty for all brokers."""
         if not name:
             return None
         digits = name.removeprefix("-")
@@ -370,7 +373,7 @@ def _malformed(changes: Changes) -> Failure | None:
 
 
 def _changed(configs: Configs, own: Mapping[str, str], changes: Changes) -> dict[str, str]:
-    """A topic's own settings after the changes."""
+    """Return a topic's own settings after the changes."""
     changed = dict(own)
     for name, operation, value in changes:
         if operation == DELETE:
@@ -408,7 +411,7 @@ def _documentation(doc: str, has_effect: bool) -> str:
 
 
 def _type_of(row: Setting, value: object) -> ConfigType:
-    """Kafka's nearest config type."""
+    """Return Kafka's nearest config type."""
     if row.is_secret:
         return ConfigType.PASSWORD
     sample = value if value is not None else row.default

@@ -1,4 +1,4 @@
-"""What a request of AlterConfigs or IncrementalAlterConfigs changes."""
+"""Planned changes of one AlterConfigs or IncrementalAlterConfigs request."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from coordinatord.transport.net.slices import Steps, let_go
 from kafka_wire.errors import ErrorCode
 
 MOST_CHANGES = 1_000
-"""Changes of one resource that are looked at: a topic has some thirty settings."""
+"""Largest number of changes of one resource: a topic has some thirty settings."""
 
 Failure = tuple[ErrorCode, str | None]
-"""(error, message): why a resource is rejected."""
+"""(error, message) of a rejected resource."""
 
 Changes = list[tuple[str, int, str | None]]
 """(name, operation, value)"""
 
 Asked = tuple[int, str, Changes]
-"""(resource type, name, changes): what a request wants of one resource."""
+"""(resource type, name, changes) of one resource of a request."""
 
 DONE: Failure = (ErrorCode.NONE, None)
 
@@ -30,8 +30,8 @@ Value = TypeVar("Value")
 
 
 class Planned(Generic[Key, Value]):
-    """The valid changes of a request that are made in one write; `more` is how many resources get settings of their
-    own that have none. `before` is what each change was made of.
+    """Valid changes of a request that are made in one write. `more` is the number of resources that get their first own
+    settings, minus those that lose their last. `before` has the settings from which each change was computed.
     """
 
     def __init__(self) -> None:
@@ -42,25 +42,27 @@ class Planned(Generic[Key, Value]):
 
     @property
     def parts(self) -> list[dict[Any, Any]]:
-        """Everything that grows with the request."""
+        """All collections that grow with the request."""
         return [self.changes, self.before, self.indexes]
 
     def add(self, index: int, key: Key, value: Value, before: Mapping[str, str], more: int = 0) -> None:
-        """Plan the change that resource number `index` of the request wants."""
+        """Plan a change for resource number `index` of the request."""
         self.changes[key] = value
         self.before[key] = before
         self.indexes[key] = index
         self.more += more
 
     def outdated(self, now: Callable[[Key], Mapping[str, str]]) -> list[int]:
-        """Take out the changes of resources that somebody else has changed meanwhile. Returns their numbers."""
+        """Remove the changes of resources that other requests have changed in the meantime. Return the numbers of these
+        resources.
+        """
         changed = [key for key, before in self.before.items() if now(key) != before]
         for key in changed:
             del self.changes[key], self.before[key]
         return [self.indexes.pop(key) for key in changed]
 
     def make(self, configure: Callable[[Mapping[Key, Value]], Steps], outcomes: list[Failure]) -> Steps:
-        """Make the changes. If the write fails, none is made, and that is the outcome of each."""
+        """Make the changes. If the write fails, none is made, and the failure is the outcome of each."""
         if self.changes:
             try:
                 yield from configure(self.changes)
@@ -70,7 +72,7 @@ class Planned(Generic[Key, Value]):
 
 
 class Plan:
-    """What a request changes."""
+    """All planned changes of one request, and the outcomes of its resources."""
 
     def __init__(self, *, replace: bool) -> None:
         self.asked: list[Asked] = []
@@ -81,8 +83,8 @@ class Plan:
         self.outcomes: list[Failure] = []
 
     def let_go(self, resources: list[Any]) -> Steps:
-        """Free everything that has grown with the request, and what it lists."""
-        for each in resources if len(resources) < MOST_CHANGES else ():  # few with many changes, or many with few
+        """Free, in slices, everything that has grown with the request, and the request's own lists."""
+        for each in resources if len(resources) < MOST_CHANGES else ():  # either many resources or many changes
             yield from let_go(each.configs)
         for _, _, changes in self.asked if len(self.asked) < MOST_CHANGES else ():
             yield from let_go(changes)
@@ -91,7 +93,7 @@ class Plan:
         yield from let_go(resources, self.asked, self.counts, self.outcomes, *parts)
 
     def ask(self, kind: int, name: str, changes: Changes) -> None:
-        """The request wants these changes of a resource."""
+        """Add the changes that the request has for a resource."""
         self.asked.append((kind, name, changes))
         self.counts[kind, name] += 1
         self.outcomes.append(DONE)

@@ -1,8 +1,8 @@
-"""The topic-level settings: Kafka 4.3's names, types, ranges and defaults.
+"""Topic-level settings: Kafka 4.3's names, types, ranges and defaults.
 
-Where topics inherit a broker setting, the default comes from there (`from_settings`). `has_effect` marks the settings
-that change what this server does; the rest are stored and shown, because commands that set them are common
-(`min.insync.replicas` with a single replica is always satisfied, as in Kafka).
+If topics inherit a broker setting, their default is the broker's value (`from_settings`). `has_effect` marks the
+settings that change the behaviour of this server; the others are stored and returned, because commands that set them
+are common (`min.insync.replicas` with a single replica is always satisfied, as in Kafka).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Value = int | float | bool | str | tuple[str, ...]
 
 
 class ConfigType(IntEnum):
-    """`config_type` of DescribeConfigs."""
+    """Values of `config_type` in DescribeConfigs."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -35,7 +35,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """`config_source` of DescribeConfigs: the origin of a value."""
+    """Values of `config_source` in DescribeConfigs: the origin of a value."""
 
     TOPIC = 1
     DYNAMIC_DEFAULT_BROKER = 3
@@ -45,12 +45,14 @@ class ConfigSource(IntEnum):
 
 
 class InvalidConfig(Exception):
-    """A name or value that Kafka rejects with INVALID_CONFIG; the message is Kafka's."""
+    """Error for a name or value that Kafka rejects with INVALID_CONFIG; the message is Kafka's."""
 
 
 @frozen
 class TopicConfig(FrozenValue):
-    """One row. `broker_names`: the broker settings that a topic inherits it from; the first one that is set wins."""
+    """One topic setting. `broker_names`: the broker settings that a topic inherits it from; the first one that is set
+    wins.
+    """
 
     name: str
     type: ConfigType
@@ -62,12 +64,12 @@ class TopicConfig(FrozenValue):
     broker_names: tuple[str, ...] = ()
     from_settings: Callable[[Settings], Value] | None = None
     has_effect: bool = True
-    #: Kafka's controller sets a cluster-wide default for it when the cluster is created (KIP-966)
+    #: true if Kafka's controller sets a cluster-wide default for it when the cluster is created (KIP-966)
     cluster_default: bool = False
     check: Callable[[str, Value], None] | None = None
 
     def inherited(self, settings: Settings) -> Value:
-        """The value of a topic that does not set it."""
+        """Return the value for a topic that does not set it."""
         return self.default if self.from_settings is None else self.from_settings(settings)
 
 
@@ -78,7 +80,7 @@ def _gzip_level(name: str, level: Value) -> None:
 
 
 def _replicas(name: str, replicas: Value) -> None:
-    """Kafka's ThrottledReplicaListValidator."""
+    """Check a list of throttled replicas, as Kafka's ThrottledReplicaListValidator does."""
     assert isinstance(replicas, tuple)
     if replicas != ("*",) and not all(re.fullmatch("[0-9]+:[0-9]+", each) for each in replicas):
         why = f"{name} must be the literal '*' or a list of replicas in the following format: [partitionId]:[brokerId]"
@@ -244,9 +246,9 @@ _ROWS = (
 )  # fmt: skip
 
 TABLE: dict[str, TopicConfig] = {row.name: row for row in _ROWS}
-"""By name, sorted by name, as Kafka lists them."""
+"""Topic settings by name, sorted by name, as Kafka lists them."""
 
 INTERNAL_SEGMENT_BYTES = TopicConfig(
     "internal.segment.bytes", _I, 0, "segment.bytes without its minimum, for tests (Kafka has it too).", minimum=1
 )
-"""Accepted, but never listed."""
+"""Setting that is accepted, but never listed."""

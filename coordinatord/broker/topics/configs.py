@@ -1,4 +1,4 @@
-"""A topic's settings: its own, the inherited ones, and the resulting values for its log and its producers.
+"""Settings of a topic: its own, the inherited ones, and the resulting values for its log and its producers.
 
 `parse` parses one value; `Configs` is a topic's whole set. A topic stores only its own settings, as text, as Kafka
 does; so after a restart its inherited values follow the broker's settings.
@@ -28,7 +28,7 @@ from kafka_wire.records.compression import Compression
 from kafka_wire.records.produced import Limits
 
 MAX_VALUE_CHARACTERS = 32_767
-"""Kafka's controller rejects longer values (`Short.MAX_VALUE`)."""
+"""Longest value in characters; Kafka's controller rejects longer ones (`Short.MAX_VALUE`)."""
 
 CODECS = {
     "uncompressed": Compression.NONE,
@@ -48,7 +48,7 @@ class Synonym(NamedTuple):
 
 
 def text_of(value: object) -> str:
-    """A value as Kafka's ConfigDef writes it."""
+    """Return a value in the notation of Kafka's ConfigDef."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (tuple, list)):
@@ -57,7 +57,7 @@ def text_of(value: object) -> str:
 
 
 def row_of(name: str) -> TopicConfig:
-    """The row of a topic setting."""
+    """Return the row of a topic setting. Raises InvalidConfig for an unknown name."""
     row = TABLE.get(name)
     if row is None:
         if name == INTERNAL_SEGMENT_BYTES.name:
@@ -67,7 +67,7 @@ def row_of(name: str) -> TopicConfig:
 
 
 def parse(row: TopicConfig, text: str) -> Value:
-    """A setting's value from its text; InvalidConfig as Kafka's ConfigDef words it."""
+    """Return a setting's value from its text. Raises InvalidConfig with the message of Kafka's ConfigDef."""
     value = _typed(row, text)
     if row.allowed:
         for item in value if isinstance(value, tuple) else (str(value),):
@@ -97,7 +97,7 @@ def _typed(row: TopicConfig, text: str) -> Value:
     if row.type is ConfigType.STRING:
         return stripped
     if row.type is ConfigType.LIST:
-        # Duplicates in a list count once, as in Kafka.
+        # Duplicates in a list are removed, as in Kafka.
         return tuple(dict.fromkeys(item.strip() for item in stripped.split(","))) if stripped else ()
     if row.type is ConfigType.BOOLEAN:
         if stripped.lower() not in ("true", "false"):
@@ -119,7 +119,7 @@ def _typed(row: TopicConfig, text: str) -> Value:
 
 
 def too_long() -> InvalidConfig:
-    """The value of a setting has more than MAX_VALUE_CHARACTERS."""
+    """Return the error for a value with more than MAX_VALUE_CHARACTERS."""
     return InvalidConfig(
         f"The configuration value cannot be added because it exceeds the maximum value size of {MAX_VALUE_CHARACTERS} "
         "bytes."
@@ -127,12 +127,14 @@ def too_long() -> InvalidConfig:
 
 
 class Configs:
-    """One topic's settings. `own` is the text of those that it sets itself. Immutable; a change creates a new one."""
+    """All settings of one topic. `own` has the texts of the settings that the topic sets itself. Immutable; a change
+    creates a new object.
+    """
 
     __slots__ = ("_settings", "_values", "compression", "limits", "log_config", "own", "segment_bytes")
 
     def __init__(self, settings: Settings, own: Mapping[str, str]) -> None:
-        """InvalidConfig when `own` is not valid."""
+        """Parse and check the settings. Raises InvalidConfig if `own` is not valid."""
         self._settings = settings
         self.own = dict(own)
         self._values: dict[str, Value] = {}
@@ -145,7 +147,7 @@ class Configs:
         self._derive()
 
     def value(self, name: str) -> Value:
-        """The effective value."""
+        """Return the effective value."""
         found = self._values.get(name)
         return row_of(name).inherited(self._settings) if found is None else found
 
@@ -194,7 +196,7 @@ class Configs:
     # Describing
 
     def source(self, row: TopicConfig) -> ConfigSource:
-        """The origin of the effective value."""
+        """Return the origin of the effective value."""
         if row.name in self.own:
             return ConfigSource.TOPIC
         if row.cluster_default:
@@ -204,7 +206,7 @@ class Configs:
         return ConfigSource.DEFAULT
 
     def synonyms(self, row: TopicConfig) -> list[Synonym]:
-        """The possible origins of the value, the effective one first."""
+        """Return the possible origins of the value, the effective one first."""
         inherited = broker_synonyms(self._settings, row.broker_names, row.default)
         # As in Kafka, broker settings that precede the one the topic setting is named after are not shown.
         while inherited and inherited[0].name != row.broker_names[0]:
@@ -217,14 +219,14 @@ class Configs:
 
 
 def is_set(settings: Settings, broker_name: str) -> bool:
-    """Whether a broker setting has a value other than its default."""
+    """Return whether a broker setting has a value other than its default."""
     row = BROKER_TABLE.get(broker_name)
     return row is not None and getattr(settings, row.attribute) != row.default
 
 
 def broker_synonyms(settings: Settings, names: tuple[str, ...], otherwise: Value | None = None) -> list[Synonym]:
-    """The broker settings of these names: those that are set, then all defaults. `otherwise` is Kafka's default for a
-    name that is not a setting here.
+    """Return the broker settings of these names: those that are set, then all defaults. `otherwise` is Kafka's default
+    for a name that is not a setting here.
     """
     found = []
     for name in names:
@@ -240,6 +242,8 @@ def broker_synonyms(settings: Settings, names: tuple[str, ...], otherwise: Value
 
 
 def own_synonyms(settings: Settings, name: str) -> list[Synonym]:
-    """Synonyms of a broker setting, with the settings that replace it when it is not set: hours for milliseconds."""
+    """Return the synonyms of a broker setting, with the settings that replace it if it is not set: hours for
+    milliseconds.
+    """
     names = next((row.broker_names for row in TABLE.values() if name in row.broker_names), (name,))
     return list(dropwhile(lambda each: each.name != name, broker_synonyms(settings, names)))

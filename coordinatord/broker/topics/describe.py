@@ -1,8 +1,7 @@
-"""Metadata v0-v13, DescribeCluster v0-v2, DescribeTopicPartitions v0, DescribeProducers v0: topics, their leaders and
-their producers.
+"""Metadata v0-v13, DescribeCluster v0-v2, DescribeTopicPartitions v0, DescribeProducers v0.
 
 Every partition has one replica, on the node that leads it. A topic that a Metadata request auto-creates is in the same
-response; Kafka answers UNKNOWN_TOPIC_OR_PARTITION first and creates it in the background.
+response; Kafka responds with UNKNOWN_TOPIC_OR_PARTITION first and creates the topic in the background.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from coordinatord.transport.net.request import RequestContext
 
 BROKERS = 1
-"""`endpoint_type` of DescribeCluster; 2 is controllers."""
+"""Value of `endpoint_type` in DescribeCluster; 2 is controllers."""
 
 # Bit sets of Kafka's AclOperation, with all that apply to the resource: without ACLs every client may do everything.
 # read 3, write 4, create 5, delete 6, alter 7, describe 8, cluster action 9, describe configs 10, alter configs 11,
@@ -56,14 +55,14 @@ TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
 
 MANY = 256
-"""With so many topics asked for, or partitions of all topics, metadata are made in one go."""
+"""Number of requested topics, or of partitions of all topics, above which a metadata response is built in slices."""
 
 MAX_PARTITIONS_DESCRIBED = 2_000
-"""Kafka's max.request.partition.size.limit."""
+"""Largest number of partitions in a response of DescribeTopicPartitions (Kafka's max.request.partition.size.limit)."""
 
 
 class Describing:
-    """The handlers. `create` creates topics with default settings, and skips names that cannot be created."""
+    """Handlers that describe topics. `create` creates topics with default settings, and skips invalid names."""
 
     def __init__(
         self,
@@ -80,7 +79,7 @@ class Describing:
         self._may_create = settings.auto_create_topics_enable
 
     def handlers(self) -> dict[int, Any]:
-        """By api key."""
+        """Return the handlers by API key."""
         return {
             ApiKey.METADATA: self.metadata,
             ApiKey.DESCRIBE_CLUSTER: self.describe_cluster,
@@ -91,8 +90,8 @@ class Describing:
     # Metadata
 
     def metadata(self, context: RequestContext, request: MetadataRequest) -> MetadataResponse | Slices:
-        """An empty list requests all topics in v0, null in later versions. v12+ may request topics by id.
-        All topics are those that Kafka has, too (`UNLISTED`).
+        """Handle Metadata. An empty list requests all topics in v0, null in later versions. v12+ may request topics by
+        id. "All topics" excludes topics that Kafka does not have (`UNLISTED`).
         """
         self.catalogue.refresh()
         asked = request.topics
@@ -112,7 +111,7 @@ class Describing:
         return response
 
     def _to_create(self, asked: list[MetadataRequestTopic], request: MetadataRequest) -> list[str]:
-        """The names that do not exist and may be created."""
+        """Return the names that do not exist and may be created."""
         if not (request.allow_auto_topic_creation and self._may_create):
             return []
         names = [each.name for each in asked if each.name is not None]
@@ -185,7 +184,9 @@ class Describing:
     def describe_producers(
         self, _context: RequestContext, request: DescribeProducersRequest
     ) -> DescribeProducersResponse:
-        """The producer state of partitions, and the start offsets of open transactions (KIP-664)."""
+        """Handle DescribeProducers (KIP-664): the producer state of partitions, and the start offsets of open
+        transactions.
+        """
         topics = []
         for asked in request.topics:
             partitions = []
@@ -208,7 +209,7 @@ class Describing:
         return DescribeProducersResponse(topics=topics)
 
     def describe_cluster(self, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
-        """KIP-700. A request for controllers gets an error, as from a Kafka broker."""
+        """Handle DescribeCluster (KIP-700). A request for controllers gets an error, as from a Kafka broker."""
         if request.endpoint_type != BROKERS:
             controllers = request.endpoint_type == 2
             error = ErrorCode.MISMATCHED_ENDPOINT_TYPE if controllers else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
@@ -235,8 +236,9 @@ class Describing:
     def describe_topic_partitions(
         self, context: RequestContext, request: DescribeTopicPartitionsRequest
     ) -> DescribeTopicPartitionsResponse:
-        """Paginated, sorted by name: a response that reaches its limit ends with a cursor to the next page. Topics that
-        the client may not describe are on no page; those that it names follow the page, with an error.
+        """Handle DescribeTopicPartitions. Paginated, sorted by name: a response that reaches its limit ends with a
+        cursor to the next page. Topics that the client may not describe are on no page; requested names among them
+        follow the page, with an error.
         """
         self.catalogue.refresh()
         cursor = request.cursor
@@ -307,9 +309,10 @@ class Describing:
 
 
 def by_one_identity(asked: list[MetadataRequestTopic], version: int) -> list[MetadataRequestTopic] | ErrorCode:
-    """The topics that a Metadata request names, each once, by the identity that is authorized and answered: if one has
-    an id (v12+), ids alone count, and no name creates a topic (KafkaApis.handleTopicMetadataRequest). INVALID_REQUEST
-    for ids and null names in versions that have the fields but not their meaning, and for a topic with neither.
+    """Return the topics of a Metadata request, each once, by the identity that is authorized and returned: if one has
+    an id (v12+), only ids are used, and no name creates a topic (KafkaApis.handleTopicMetadataRequest). Returns
+    INVALID_REQUEST for ids and null names in versions that have the fields but not their meaning, and for a topic with
+    neither.
     """
     if version < 12 and any(each.name is None or each.topic_id != ZERO_UUID for each in asked):
         return ErrorCode.INVALID_REQUEST

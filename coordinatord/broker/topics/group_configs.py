@@ -1,4 +1,4 @@
-"""The settings of individual groups, and the small file in which they survive a restart.
+"""Settings of individual groups, and the small file that stores them across restarts.
 
 Each request's changes replace `<data>/groups.json` once, whole and durably, as with topics.json. As in Kafka, a group
 need not exist to have settings, and keeps them when it is deleted. Of Kafka's group settings, those of the consumer
@@ -26,7 +26,7 @@ FILE = "groups.json"
 VERSION = 1
 
 NEVER_MS = 1 << 62
-"""An unlimited retention."""
+"""Value for an unlimited retention."""
 
 RETENTION = "offsets.retention.minutes"
 SESSION_TIMEOUT = "consumer.session.timeout.ms"
@@ -41,7 +41,7 @@ def _not_zero(name: str, minutes: Value) -> None:
 
 
 def _of_consumers(name: str, default: int, minimum: int, doc: str) -> TopicConfig:
-    """A setting of the consumer protocol: `consumer.…` of a group, `group.consumer.…` of the broker."""
+    """Return the row of a consumer protocol setting: `consumer.…` of a group, `group.consumer.…` of the broker."""
     attribute = f"group.{name}".replace(".", "_")
     return TopicConfig(
         name, ConfigType.INT, default, doc, minimum=minimum, broker_names=(f"group.{name}",),
@@ -73,14 +73,16 @@ BOUNDS = {
     HEARTBEAT_INTERVAL: ("group.consumer.min.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
     ASSIGNMENT_INTERVAL: ("group.consumer.min.assignment.interval.ms", "group.consumer.max.assignment.interval.ms"),
 }
-"""The broker's settings between which a group's must be. Those that were set when the bounds were others are capped."""
+"""Broker settings that are the bounds of a group's settings. Values that were set under other bounds are capped."""
 
 
 class GroupConfigs:
-    """Each group's own settings, as text; a group inherits the rest from the broker's settings."""
+    """Own settings of each group, as text; a group inherits the rest from the broker's settings."""
 
     def __init__(self, settings: Settings, disk: Disk, directory: str, shared: Sharing | None = None) -> None:
-        """LogDamaged when the file is not valid. `shared` is set when other processes change it, too."""
+        """Read the file. Raises LogDamaged if the file is not valid. `shared` is set if other processes change the
+        file, too.
+        """
         self._shared = shared
         self._shared_change = 0 if shared is None else shared.groups_change
         self._settings = settings
@@ -105,32 +107,34 @@ class GroupConfigs:
         """Apply changes of other processes."""
         if self._shared is None or self._shared.groups_change == self._shared_change:
             return
-        change = self._shared.groups_change  # before the file: it may be replaced meanwhile
+        change = self._shared.groups_change  # before reading: the file may be replaced meanwhile
         self._take(self._read())
         self._shared_change = change
 
     def own(self, group_id: str) -> Mapping[str, str]:
-        """The group's own settings."""
+        """Return the group's own settings."""
         return self._own.get(group_id, {})
 
     def retention_ms(self, group_id: str) -> int:
-        """How long the group's unused offsets are kept, in ms."""
+        """Return the retention of the group's unused offsets, in ms."""
         found = self._retention_ms.get(group_id)
         return self._settings.offsets_retention_ms if found is None else found
 
     def number(self, group_id: str, name: str, default: int) -> int:
-        """A setting of the consumer protocol; `default` where the group has none of its own."""
+        """Return a setting of the consumer protocol; `default` if the group has no own value."""
         own = self._numbers.get(group_id)
         return default if own is None else own.get(name, default)
 
     def check(self, own: Mapping[str, str]) -> None:
-        """InvalidConfig when these settings are not valid for a group."""
+        """Check settings for a group. Raises InvalidConfig if they are not valid."""
         for name, text in own.items():
             parse(_row(name), text)
         self._check_consumer(own)
 
     def _check_consumer(self, own: Mapping[str, str]) -> None:
-        """Kafka's rules for settings of the consumer protocol: within the broker's bounds, a heartbeat in a session."""
+        """Check Kafka's rules for settings of the consumer protocol: values within the broker's bounds, and a session
+        timeout above the heartbeat interval.
+        """
         values = {name: int(text) for name, text in own.items() if name in BOUNDS}
         for name, value in values.items():
             least, most = self._bounds(name)
@@ -144,7 +148,7 @@ class GroupConfigs:
 
     def configure(self, changes: Mapping[str, Mapping[str, str]]) -> Generator[Callable[[], object], Any, None]:
         """Replace the own settings of these groups durably. Yields the write, for another thread
-        (transport/net/slices.py). Raises OSError when that fails.
+        (transport/net/slices.py). Raises OSError if that fails.
         """
         changed = {**self._own, **{group_id: dict(own) for group_id, own in changes.items()}}
         for group_id, own in changes.items():
@@ -162,18 +166,18 @@ class GroupConfigs:
     # Describing
 
     def value(self, group_id: str, row: TopicConfig) -> str:
-        """The effective value, as text."""
+        """Return the effective value, as text."""
         own = self.own(group_id).get(row.name)
         return text_of(row.inherited(self._settings) if own is None else parse(row, own))
 
     def synonyms(self, group_id: str, row: TopicConfig) -> list[Synonym]:
-        """The possible origins of the value, the effective one first."""
+        """Return the possible origins of the value, the effective one first."""
         inherited = broker_synonyms(self._settings, row.broker_names, row.default)
         if row.name in self.own(group_id):
             inherited.insert(0, Synonym(row.name, self.value(group_id, row), ConfigSource.GROUP))
         return inherited
 
-    # Within
+    # Internals
 
     def _take(self, own: dict[str, dict[str, str]]) -> None:
         before = self._own
@@ -195,7 +199,9 @@ class GroupConfigs:
             self._numbers[group_id] = {name: self._capped(name, own[name]) for name in BOUNDS if name in own}
 
     def _capped(self, name: str, text: str) -> int:
-        """The value within the broker's bounds, which may have been others when it was set (GroupConfig.evaluate)."""
+        """Return the value within the broker's bounds, which may have been others when it was set
+        (GroupConfig.evaluate).
+        """
         least, most = self._bounds(name)
         return max(least, min(int(text), most))
 

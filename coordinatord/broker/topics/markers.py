@@ -1,4 +1,4 @@
-"""Appends markers to partitions. A marker ends a transaction; it is a control batch, which consumers skip.
+"""Transaction markers in partitions. A marker ends a transaction; it is a control batch, which consumers skip.
 
 The outcome of a transaction is decided elsewhere (`coordinatord.coordination.transactions`, or the sender of a
 WriteTxnMarkers request); this module only decides whether the partition accepts the marker.
@@ -23,8 +23,8 @@ from kafka_wire.values import FrozenValue, frozen
 
 @frozen
 class Marker(FrozenValue):
-    """A marker's content. `coordinator_epoch` is None for a marker from this node's own transaction coordinator: such a
-    marker takes the latest coordinator epoch that the partition knows, so it is never fenced.
+    """Content of a marker. `coordinator_epoch` is None for a marker from this node's own transaction coordinator: such
+    a marker gets the latest coordinator epoch in the partition's producer state, so it is never fenced.
     """
 
     producer_id: int
@@ -43,7 +43,7 @@ class TransactionalAppends:
         self.now_ms = now_ms
 
     def find(self, topic: str, index: int) -> Partition | None:
-        """The partition, or None if it does not exist."""
+        """Return the partition, or None if it does not exist."""
         return self.catalogue.partition(topic, index)
 
     def watch(self, partition: Partition, batches: Iterable[ReplayedBatch]) -> Iterator[ReplayedBatch]:
@@ -72,7 +72,7 @@ class TransactionalAppends:
         partition.loaded(producers, aborted)
 
     def append_marker(self, partition: Partition, marker: Marker) -> int | ErrorCode:
-        """Append a marker. Returns the log epoch that makes it durable, or the error that a refused marker gets."""
+        """Append a marker. Return the flush epoch that makes the marker durable, or the error for a rejected marker."""
         producers = partition.producers
         coordinator_epoch = marker.coordinator_epoch
         if coordinator_epoch is None:
@@ -99,7 +99,7 @@ class TransactionalAppends:
         self, partition: Partition, records: Records, now_ms: int, producer_id: int, producer_epoch: int
     ) -> int:
         """Append one transactional batch without sequence numbers, as a group coordinator writes offsets. The caller
-        has checked the producer epoch. Returns the log epoch that makes the batch durable. Raises LogFailed.
+        has checked the producer epoch. Returns the flush epoch that makes the batch durable. Raises LogFailed.
         """
         builder = BatchBuilder()
         records.put_into(builder, now_ms)

@@ -15,17 +15,18 @@ INTERNAL = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC, LEDGER_TOPI
 """Topics marked `is_internal`: clients may read but not write them."""
 
 UNLISTED = frozenset({LEDGER_TOPIC})
-"""Topics that Kafka does not have: a client that asks for all topics gets what it would get from Kafka. By their names
-they are found as ever.
+"""Topics that Kafka does not have, which a response about all topics omits, as Kafka's would. Requests by name find
+them.
 """
 
 RESERVED = INTERNAL | {CLUSTER_METADATA_TOPIC}
 """Topics that clients cannot create, extend or delete here. Kafka's controller protects only the last one; here the
-coordinator itself owns their partitions, and replacing them would lose every group."""
+coordinator itself owns their partitions, and replacing them would lose every group.
+"""
 
 
 def why_invalid(name: str) -> str | None:
-    """Why this topic name is not valid, as a sentence; None when it is valid."""
+    """Return the reason why this topic name is not valid, as a sentence; None if the name is valid."""
     if is_topic_name(name):
         return None
     if not name:
@@ -41,10 +42,12 @@ def why_invalid(name: str) -> str | None:
 
 
 def has_collision_characters(name: str) -> bool:
-    """Whether a name may collide: Kafka's metrics turn dots into underscores, so two such names may become one."""
+    """Return whether a name may collide: Kafka's metrics turn dots into underscores, so two such
+    names may become one.
+    """
     return "." in name or "_" in name
 
 
 def collision_key(name: str) -> str:
-    """Names with the same key collide."""
+    """Return a key that is equal for two names that collide."""
     return name.replace(".", "_")

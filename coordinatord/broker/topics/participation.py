@@ -1,4 +1,4 @@
-"""What Produce asks the coordinators of transactions: which partitions belong to a producer's transaction (KIP-890)."""
+"""Verification by transaction coordinators that partitions belong to a producer's transaction (KIP-890)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Errors = dict[TopicPartition, ErrorCode]
 
 
 class Participation(NamedTuple):
-    """The partitions that are not part of a transaction, with their errors; and the log epoch that must be durable
-    before anything is written to the rest. Where `ask` is set, another node must be asked: `ask` takes a callback for
-    the errors, which arrive once the rest is durable there.
+    """Errors of the partitions that are not part of a transaction, and the flush epoch that must be durable before
+    anything is written to the other partitions. If `ask` is set, another node is the coordinator: `ask` sends the
+    request to it and calls a callback with the errors, once the addition of the other partitions is durable there.
     """
 
     errors: Errors
@@ -24,7 +24,7 @@ class Participation(NamedTuple):
 
 
 class Told(NamedTuple):
-    """Another node's answer about partitions, and each partition's number of markers when the node was asked: a
+    """Response of another node about partitions, and each partition's number of markers at the time of the request: a
     partition that got another marker since then may no longer be part of the transaction.
     """
 
@@ -33,7 +33,7 @@ class Told(NamedTuple):
 
 
 class TransactionCoordinator(Protocol):
-    """The component that knows which partitions are part of a producer's transaction."""
+    """Coordinator that stores which partitions are part of a producer's transaction."""
 
     def participation(
         self,
@@ -44,11 +44,11 @@ class TransactionCoordinator(Protocol):
         *,
         add: bool,
     ) -> Participation:
-        """`add`: add the partitions that are not yet part of the transaction."""
+        """Verify that partitions are part of the transaction. `add`: add the partitions that are not yet part of it."""
 
 
 class Nobody:
-    """Stands for a missing transaction coordinator: no partition is part of a transaction."""
+    """Placeholder for a missing transaction coordinator: no partition is part of a transaction."""
 
     def participation(
         self,

@@ -1,9 +1,10 @@
-"""The checks of a Produce request's records: at once if they are few, else on another thread.
+"""Checks of a Produce request's records: at once if they are few, else on another thread.
 
-Checks decompress, and look at every record. A request of 400 KB can hold a hundred batches of 120 MB, which would keep
-the event loop for half a minute. So on the loop a request gets a small allowance of bytes and records. If it needs
-more, the request is parked, another thread starts again with a large one, and what exceeds that is refused with
-MESSAGE_TOO_LARGE, upon which producers split a batch. Kafka has no such limit, since it decompresses as a stream.
+The checks decompress and read every record. A request of 400 KB can contain a hundred batches of 120 MB, which would
+occupy the event loop for half a minute. So on the loop a request gets a small allowance of bytes and records. If the
+request needs more, it is parked, and another thread starts again with a large allowance; records that exceed the large
+one are rejected with MESSAGE_TOO_LARGE, upon which producers split a batch. Kafka has no such limit, since it
+decompresses as a stream.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from kafka_wire.records.produced import Allowance, AllowanceExceededError, Rejec
 
 LOOP_BYTES: Final = 128 * 1024
 LOOP_RECORDS: Final = 4_000
-"""What is checked on the event loop: some milliseconds."""
+"""Largest amount of records and decompressed bytes that is checked on the event loop: some milliseconds."""
 
 REQUEST_BYTES: Final = 256 * 1024 * 1024
 REQUEST_RECORDS: Final = 1_000_000
-"""What one request may have, decompressed."""
+"""Largest amount of records and decompressed bytes of one request."""
 
 RECOMPRESSION: Final = 16
-"""On the loop, compressing a byte for the topic's compression.type counts as checking this many."""
+"""Cost on the event loop of compressing one byte for the topic's compression.type, in checked bytes."""
 
 Checked = tuple[BatchHeader, bytearray] | Rejected
 
@@ -41,7 +42,7 @@ ToCheck = tuple[Buffer | None, Configs]
 
 
 def checked_now(batches: Iterable[ToCheck], version: int, now_ms: int) -> list[Checked] | None:
-    """The checked batches, or None if that would take the event loop too long."""
+    """Return the checked batches, or None if the checks would take too long on the event loop."""
     allowance = Allowance(LOOP_BYTES, LOOP_RECORDS)
     try:
         return [_checked(each, version, now_ms, allowance, RECOMPRESSION) for each in batches]
@@ -52,7 +53,9 @@ def checked_now(batches: Iterable[ToCheck], version: int, now_ms: int) -> list[C
 def checked_aside(
     batches: Iterable[ToCheck], version: int, now_ms: int, size: int = REQUEST_BYTES, records: int = REQUEST_RECORDS
 ) -> list[Checked]:
-    """The same on another thread. `size` bytes and this many records are the limit of a request."""
+    """Return the checked batches, on another thread. A request may have `size` decompressed bytes and `records`
+    records.
+    """
     allowance = Allowance(size, records)
     checked: list[Checked] = []
     for each in batches:

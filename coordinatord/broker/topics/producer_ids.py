@@ -1,7 +1,8 @@
-"""Producer ids: unique, also across restarts.
+"""Assignment of producer ids, which are unique across restarts.
 
 Ids are assigned from a block that is reserved durably before its first id is returned, as Kafka's brokers reserve
-blocks of a thousand from the controller. Unused ids of a block are lost when the process ends, which costs nothing.
+blocks of a thousand from the controller. Unused ids of a block are lost when the process ends; the id space is large
+enough.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ BLOCK_SIZE = 1_000
 
 
 class ProducerIds:
-    """Assigns producer ids."""
+    """Source of producer ids."""
 
     def __init__(
         self, disk: Disk, directory: str, lock: Callable[[], AbstractContextManager[object]] = nullcontext
     ) -> None:
-        """`lock` keeps other processes from reserving blocks in the same file meanwhile. LogError when the file is not
-        valid: two producers with the same id would be taken for one.
+        """Read the file. `lock` keeps other processes from reserving blocks in the same file at the same time. Raises
+        LogError if the file is not valid: two producers with the same id would be taken for one.
         """
         self._disk = disk
         self._directory = directory
@@ -37,7 +38,7 @@ class ProducerIds:
         self._next = self._reserved = read_next(disk, directory)
 
     def next(self) -> int:
-        """A new id. OSError when no block could be reserved."""
+        """Return a new id. Raises OSError if no block could be reserved."""
         if self._next == self._reserved:
             with self._lock():
                 begin = read_next(self._disk, self._directory)
@@ -50,7 +51,9 @@ class ProducerIds:
 
 
 def read_next(disk: Disk, directory: str) -> int:
-    """The first id of the next block."""
+    """Return the first id of the next block. Raises LogDamaged if the file is not valid, DataDirectoryError for another
+    version.
+    """
     path = f"{directory}/{FILE}"
     text = read_text(disk, path)
     if text is None:
@@ -68,5 +71,5 @@ def read_next(disk: Disk, directory: str) -> int:
 
 
 def write_next(disk: Disk, directory: str, following: int) -> None:
-    """Durably mark every id below `following` as reserved."""
+    """Mark every id below `following` as reserved, durably."""
     replace_text(disk, f"{directory}/{FILE}", json.dumps({"version": VERSION, "next": following}) + "\n")

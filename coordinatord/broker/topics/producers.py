@@ -1,17 +1,18 @@
-"""A partition's state of its idempotent producers: pure, one thread.
+"""State of a partition's idempotent producers: pure, one thread.
 
-A producer numbers its records per partition. The state per producer id is: its epoch, the sequence ranges and offsets
-of its last five batches (a client has at most five requests in flight), and the time of its last write. A batch that is
-one of the five is a retry: the response has the offset of the first attempt. Any other batch must continue where the
-last one ended, or begin at 0 with a newer epoch. From an unknown producer (expired, or its records deleted) any
-sequence number is accepted: rejecting it would stop a producer that did nothing wrong (KAFKA-14359, earlier KIP-360).
+A producer numbers its records per partition. The state per producer id is: its producer epoch, the sequence ranges and
+offsets of its last five batches (a client has at most five requests in flight), and the time of its last write. A batch
+that is one of the five is a retry: the response has the offset of the first attempt. Any other batch must continue
+where the last one ended, or begin at 0 with a newer producer epoch. From an unknown producer (expired, or its records
+deleted) any sequence number is accepted: rejecting it would stop a producer without a fault of its own (KAFKA-14359,
+earlier KIP-360).
 
 The rules are those of Kafka's ProducerAppendInfo and ProducerStateManager, in their order. Rebuilding after a restart
 (`replay`) uses the same update and skips the checks.
 
 A producer's transaction begins in a partition with its first transactional batch and ends with a marker from the
-transaction coordinator. The *first unstable offset* is that of the first record whose outcome readers cannot know yet:
-its transaction is open, or its marker is not yet readable. Records before it are stable.
+transaction coordinator. The *first unstable offset* is that of the first record whose outcome is not readable yet: its
+transaction is open, or its marker is not yet readable. Records before it are stable.
 """
 
 from __future__ import annotations
@@ -48,18 +49,18 @@ class RememberedBatch(NamedTuple):
 
     @property
     def first_sequence(self) -> int:
-        """The sequence number of its first record."""
+        """Sequence number of its first record."""
         return (self.last_sequence - self.offset_delta) & MAX_SEQUENCE
 
     @property
     def first_offset(self) -> int:
-        """The base offset that its producer received."""
+        """Base offset in the response to its producer."""
         return self.last_offset - self.offset_delta
 
 
 @dataclass(slots=True, repr=False, eq=False)
 class Producer(Value):
-    """One producer id's state. `last_timestamp` is that of its last batch, in ms."""
+    """State of one producer id. `last_timestamp` is that of its last batch, in ms."""
 
     producer_id: int
     epoch: int = NO_PRODUCER_EPOCH
@@ -70,7 +71,7 @@ class Producer(Value):
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of the last record; NO_SEQUENCE when no batch is kept."""
+        """Sequence number of the last record; NO_SEQUENCE if no batch is kept."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def add(self, epoch: int, batch: RememberedBatch) -> None:
@@ -96,14 +97,14 @@ class Aborted(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """Why a producer's batch is rejected."""
+    """Rejection of a producer's batch: the error, and the reason for the response."""
 
     error: ErrorCode
     reason: str
 
 
 class Producers:
-    """The producers of one partition. `end_offset`: all batches below it in the log are included."""
+    """Producers of one partition. `end_offset`: all batches below it in the log are included."""
 
     __slots__ = ("_by_id", "_completed", "_open", "_unverified", "end_offset")
 
@@ -124,11 +125,11 @@ class Producers:
         return iter(self._by_id.values())
 
     def get(self, producer_id: int) -> Producer | None:
-        """The state of a producer id; None when unknown."""
+        """Return the state of a producer id; None if unknown."""
         return self._by_id.get(producer_id)
 
     def load(self, producers: Iterable[Producer], end_offset: int) -> None:
-        """Take over a snapshot."""
+        """Add the producers of a snapshot."""
         known = sorted(producers, key=lambda each: each.last_timestamp)
         for producer in known[-MAX_PRODUCERS:]:
             self._by_id[producer.producer_id] = producer
@@ -139,7 +140,9 @@ class Producers:
         self.end_offset = end_offset
 
     def check(self, batch: BatchHeader) -> RememberedBatch | Refused | None:
-        """Check a client's batch: the batch that it retries, or why it is rejected, or None when it is in order."""
+        """Check a client's batch. Return the batch that it retries, or the reason for a rejection, or None if it is in
+        order.
+        """
         producer = self._by_id.get(batch.producer_id)
         if self._unverified and batch.is_transactional:
             lowest = self._unverified.get(batch.producer_id, batch.base_sequence)
@@ -187,7 +190,7 @@ class Producers:
         return Refused(ErrorCode.INVALID_TXN_STATE, f"Expected transactional write from producer {batch.producer_id}")
 
     def appended(self, batch: BatchHeader, base_offset: int) -> None:
-        """A producer's batch was appended at `base_offset`."""
+        """Update the state after a producer's batch was appended at `base_offset`."""
         delta = batch.last_offset_delta
         self.end_offset = base_offset + delta + 1
         producer = self._latest(batch.producer_id)
@@ -202,7 +205,7 @@ class Producers:
                 self._open[base_offset] = batch.producer_id
 
     def _latest(self, producer_id: int) -> Producer:
-        """The state of a producer that has just written; created if unknown."""
+        """Return the state of a producer that has just written; created if unknown."""
         producer = self._by_id.pop(producer_id, None)
         if producer is None:
             producer = Producer(producer_id)
@@ -212,7 +215,9 @@ class Producers:
         return producer
 
     def _forget_one(self) -> None:
-        """Make room, but keep open transactions: readers would see a dropped one as committed."""
+        """Drop the longest idle producer without an open transaction: readers would treat a dropped transaction as
+        committed.
+        """
         for producer in self._by_id.values():
             if producer.current_txn_first_offset < 0:
                 del self._by_id[producer.producer_id]
@@ -221,17 +226,21 @@ class Producers:
     # Transactions
 
     def is_in_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether the producer has an open transaction here, so that the coordinator knows of this partition."""
+        """Return whether the producer has an open transaction in this partition, which the coordinator has then
+        registered.
+        """
         producer = self._by_id.get(producer_id)
         return producer is not None and producer.current_txn_first_offset >= 0 and producer.epoch == producer_epoch
 
     def last_sequence(self, producer_id: int) -> int:
-        """The sequence number of a producer's last record; NO_SEQUENCE when none is kept."""
+        """Return the sequence number of a producer's last record; NO_SEQUENCE if none is kept."""
         producer = self._by_id.get(producer_id)
         return NO_SEQUENCE if producer is None else producer.last_sequence
 
     def unverified(self, producer_id: int, base_sequence: int) -> None:
-        """A transactional batch was rejected before `check`; later batches must not be appended before it."""
+        """Remember that a transactional batch was rejected before `check`; later batches must not be appended before
+        it.
+        """
         lowest = self._unverified.pop(producer_id, base_sequence)
         while len(self._unverified) >= MAX_UNVERIFIED:
             del self._unverified[next(iter(self._unverified))]
@@ -251,10 +260,10 @@ class Producers:
     def check_marker(
         self, producer_id: int, producer_epoch: int, coordinator_epoch: int, transaction_version: int
     ) -> Refused | None:
-        """Whether a marker may end the producer's transaction.
+        """Check whether a marker may end the producer's transaction. Return None if it may.
 
-        With transaction version 2 the marker's epoch is above that of the records it ends. A marker with the current
-        epoch is a repetition, and allowed, unless another transaction is open.
+        With transaction version 2 the marker's producer epoch is above that of the records it ends. A marker with the
+        current producer epoch is a repetition, and allowed, unless another transaction is open.
         """
         producer = self._by_id.get(producer_id)
         if producer is None:
@@ -277,7 +286,9 @@ class Producers:
         return None
 
     def marked(self, batch: BatchHeader, offset: int, *, aborted: bool, coordinator_epoch: int) -> Aborted | None:
-        """A marker was appended at `offset`; returns the transaction that it aborted, if any."""
+        """Update the state after a marker was appended at `offset`. Return the transaction that the marker aborted, if
+        any.
+        """
         self.end_offset = offset + 1
         producer = self._latest(batch.producer_id)
         if batch.producer_epoch != producer.epoch:
@@ -297,7 +308,9 @@ class Producers:
         return Aborted(batch.producer_id, first_offset, offset, next(iter(self._open), offset + 1))
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """See the module's docstring; None when all readable transactions are decided."""
+        """Return the first unstable offset (see the module's docstring); None if all readable
+        transactions are decided.
+        """
         if self._completed:
             self._completed = {first: last for first, last in self._completed.items() if last >= high_watermark}
         first = next(iter(self._open), None)
@@ -305,7 +318,7 @@ class Producers:
 
     @property
     def has_unstable(self) -> bool:
-        """Whether `first_unstable_offset` may be other than None."""
+        """True if `first_unstable_offset` may be other than None."""
         return bool(self._open or self._completed)
 
     # After a restart
@@ -317,7 +330,7 @@ class Producers:
         self.end_offset = batch.next_offset
 
     def expire(self, now_ms: int, idle_ms: int) -> int:
-        """Drop producers that have been idle for producer.id.expiration.ms; returns how many."""
+        """Drop producers that have been idle for producer.id.expiration.ms (`idle_ms`). Return their number."""
         expired = [
             producer.producer_id
             for producer in self._by_id.values()

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from coordinatord.transport.net.request import RequestContext
 
 PREFERRED, UNCLEAN = 0, 1
-"""`election_type`."""
+"""Values of `election_type`."""
 
 VOLUME_SIZE_SINCE = 4
 """First version of DescribeLogDirs that returns the volume's size."""
 
 
 class Replicas:
-    """The handlers."""
+    """Handlers of the APIs for replicas."""
 
     def __init__(self, catalogue: Catalogue, data: DataDirectory) -> None:
         self.catalogue = catalogue
@@ -50,7 +50,7 @@ class Replicas:
         self._log_dir = os.path.abspath(data.path)
 
     def handlers(self) -> dict[int, Any]:
-        """By api key."""
+        """Return the handlers by API key."""
         return {
             ApiKey.DESCRIBE_LOG_DIRS: self.describe_log_dirs,
             ApiKey.ELECT_LEADERS: self.elect_leaders,
@@ -58,7 +58,9 @@ class Replicas:
         }
 
     def describe_log_dirs(self, context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-        """The data directory with this node's partitions: all, or those of the request that are on this node."""
+        """Handle DescribeLogDirs: the data directory with this node's partitions, all or those of the request that are
+        here.
+        """
         self.catalogue.refresh()
         result = DescribeLogDirsResult(0, self._log_dir, self._described(request))
         if context.api_version >= VOLUME_SIZE_SINCE:
@@ -87,7 +89,9 @@ class Replicas:
         return topics
 
     def elect_leaders(self, context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
-        """Every partition already has its preferred leader. The response to a request for all names no partition."""
+        """Handle ElectLeaders. Every partition already has its preferred leader. The response to a request for all
+        topics lists no partition.
+        """
         self.catalogue.refresh()
         if request.topic_partitions is None:
             results = [ReplicaElectionResult(topic.name) for topic in self.catalogue]
@@ -118,5 +122,5 @@ class Replicas:
     def list_partition_reassignments(
         self, _context: RequestContext, _request: ListPartitionReassignmentsRequest
     ) -> ListPartitionReassignmentsResponse:
-        """Always empty: there are no reassignments."""
+        """Handle ListPartitionReassignments. The list is always empty: there are no reassignments."""
         return ListPartitionReassignmentsResponse(error_message=None)

@@ -1,12 +1,13 @@
 """Snapshots of a partition's producers in Kafka's own file format, so that a restart need not read the whole log.
 
-`<partition>/<offset, 20 digits>.snapshot` holds the state before `offset`:
+`<partition>/<offset, 20 digits>.snapshot` has the state before `offset`:
 
     int16 version 1 · uint32 CRC-32C of what follows · int32 count, then per producer
     int64 id · int16 epoch · int32 last sequence · int64 last offset · int32 offset delta · int64 timestamp
     int32 coordinator epoch · int64 first offset of its open transaction, -1 for none
 
-It holds only the last batch of each producer; so after a restart only a retry of that one is recognised, as in Kafka.
+The file has only the last batch of each producer; so after a restart only a retry of that batch is recognised, as in
+Kafka.
 """
 
 from __future__ import annotations
@@ -26,22 +27,24 @@ _CRC_FROM = 6
 
 
 class SnapshotDamaged(Exception):
-    """Not a snapshot, or a damaged one. It is not needed: the log holds all of its content."""
+    """Raised for a file that is not a snapshot, or is damaged. The file is not needed: the log has
+    all of its content.
+    """
 
 
 def file_name(offset: int) -> str:
-    """The file name of the snapshot of the state before `offset`."""
+    """Return the file name of the snapshot of the state before `offset`."""
     return f"{offset:020d}{SUFFIX}"
 
 
 def offset_of(name: str) -> int | None:
-    """The offset in a file's name; None when it is not a snapshot's name."""
+    """Return the offset in a file's name; None if it is not a snapshot's name."""
     digits = name.removesuffix(SUFFIX)
     return int(digits) if len(digits) == 20 and digits.isascii() and digits.isdigit() and digits != name else None
 
 
 def encode(producers: Iterable[Producer]) -> bytes:
-    """The file's bytes."""
+    """Return the file's bytes."""
     entries = bytearray()
     count = 0
     for producer in producers:
@@ -62,7 +65,7 @@ def encode(producers: Iterable[Producer]) -> bytes:
 
 
 def decode(data: bytes) -> list[Producer]:
-    """The producers in a file's bytes."""
+    """Return the producers in a file's bytes. Raises SnapshotDamaged."""
     if len(data) < _HEAD.size:
         raise SnapshotDamaged(f"{len(data)} bytes")
     version, crc, count = _HEAD.unpack_from(data)

@@ -1,4 +1,4 @@
-"""The shell's interface to the embedded topics: one object, its handlers, and a few lookups."""
+"""Interface of the shell to the embedded topics: one object, its handlers, and a few lookups."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ ADMINISTRATION_APIS = (ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE
 
 
 class Topics:
-    """Constructed once the data directory is open: reads the catalogue, reconciles topics with directories, and applies
-    each topic's settings to its partitions' logs. Raises LogDamaged when the catalogue is not valid, OSError when it
-    cannot be written.
+    """Embedded topics of one node. Constructed once the data directory is open: the constructor reads the catalogue,
+    reconciles topics with directories, and applies each topic's settings to its partitions' logs. It raises LogDamaged
+    if the catalogue is not valid, OSError if the catalogue cannot be written.
     """
 
     def __init__(
@@ -67,8 +67,9 @@ class Topics:
         schedule_at: ScheduleAt,
         shared: tuple[Sharing, Callable[..., object]] | None = None,
     ) -> None:
-        """`new_uuid` returns 16 random bytes, `schedule_at(deadline_ms, callback)` an object with `cancel()`. `shared`
-        is set when other processes share the topics; its second element is the event loop's call_soon.
+        """Open the topics. `new_uuid` returns 16 random bytes, `schedule_at(deadline_ms, callback)` an object with
+        `cancel()`. `shared` is set if other processes share the topics; its second element is the event loop's
+        call_soon.
         """
         self.settings = settings
         self.writer = writer
@@ -94,19 +95,20 @@ class Topics:
         self._new_uuid, self._schedule_at = new_uuid, schedule_at
 
     def _follow(self, catalogue: SharedCatalogue) -> None:
-        """Do what follows when another process deletes topics."""
+        """Subscribe to topic deletions by other processes, and follow them here."""
 
         def gone(topics: list[tuple[str, bytes]]) -> None:
             for name, topic_id in topics:
                 self._deleted(name, topic_id)
-            # Only when its records are durable: until then a successor would have to repeat this.
+            # Once the groups' records are durable: until then, the next start would have to repeat the deletion's
+            # effects.
             self.writer.hold(self.writer.epoch, catalogue.followed)
 
         catalogue.on_removed = self.writer.delete
         catalogue.on_gone = gone
 
     def follow_deletions(self) -> None:
-        """Call after loading: tells groups of topics that were deleted before the groups were loaded."""
+        """Report earlier deletions of topics to the groups: those before the groups were loaded. Call after loading."""
         self._groups_are_loaded = True
         if isinstance(self.catalogue, SharedCatalogue):
             self.catalogue.catch_up()
@@ -115,22 +117,26 @@ class Topics:
 
     @staticmethod
     def log_config(settings: Settings, name: str) -> LogConfig:
-        """The settings with which a topic's log is opened, until the catalogue has been read."""
+        """Return the settings with which a topic's log is opened, until the catalogue has been read."""
         return Configs(settings, internal_configs(settings, name)).log_config
 
     @property
     def offsets_partitions(self) -> int:
-        """Partitions of `__consumer_offsets`: fixed when the data directory was created, whatever the setting now."""
+        """Number of partitions of `__consumer_offsets`: fixed when the data directory was created, whatever the present
+        setting.
+        """
         return len(self.catalogue.by_name[OFFSETS_TOPIC].partitions)
 
     @property
     def transaction_partitions(self) -> int | None:
-        """Partitions of `__transaction_state`; None until the first transactional producer."""
+        """Number of partitions of `__transaction_state`; None until the first transactional producer."""
         topic = self.catalogue.by_name.get(TRANSACTION_TOPIC)
         return len(topic.partitions) if topic is not None else None
 
     def kept_partitions(self) -> list[tuple[str, int, int]]:
-        """Settings that came too late for this data directory: (name, configured value, the directory's value)."""
+        """Return settings that differ from this data directory's fixed values: (name, configured value, the directory's
+        value).
+        """
         settings = self.settings
         asked_and_kept = [
             ("offsets.topic.num.partitions", settings.offsets_topic_num_partitions, self.offsets_partitions),
@@ -143,7 +149,7 @@ class Topics:
         return [(name, asked, kept) for name, asked, kept in asked_and_kept if kept is not None and asked != kept]
 
     def create_transaction_topic(self) -> int:
-        """Create `__transaction_state` durably; returns its number of partitions. OSError when that fails."""
+        """Create `__transaction_state` durably; return its number of partitions. Raises OSError if that fails."""
         settings = self.settings
         with self.catalogue.changing():
             if self.transaction_partitions is None:
@@ -153,14 +159,16 @@ class Topics:
         return len(self.catalogue.by_name[TRANSACTION_TOPIC].partitions)
 
     def create_ledger_topic(self) -> None:
-        """Create `__rebalances` durably. OSError when that fails."""
+        """Create `__rebalances` durably. Raises OSError if that fails."""
         with self.catalogue.changing():
             if LEDGER_TOPIC not in self.catalogue.by_name:
                 configs = Configs(self.settings, internal_configs(self.settings, LEDGER_TOPIC))
                 self.catalogue.create([(LEDGER_TOPIC, self.catalogue.new_id(), self.offsets_partitions, configs)])
 
     def handlers(self) -> dict[int, Any]:
-        """By api key: (context, request) -> response, or None (see coordinatord.transport.net.request)."""
+        """Return the handlers by API key: (context, request) -> response, or None (see
+        coordinatord.transport.net.request).
+        """
         return {
             **by_need((ApiKey.PRODUCE,), lambda: self.producing),
             **by_need((ApiKey.FETCH,), lambda: self.fetching),
@@ -174,7 +182,7 @@ class Topics:
 
     @cached_property
     def fetching(self) -> Fetching:
-        """Made by the first Fetch."""
+        """Handler of Fetch, created by the first Fetch request."""
         from coordinatord.broker.topics.fetch import Fetching
         from coordinatord.broker.topics.fetch_sessions import FetchSessions
 
@@ -186,12 +194,12 @@ class Topics:
 
     @property
     def fetch_sessions(self) -> int:
-        """How many there are."""
+        """Number of open fetch sessions."""
         return len(self.fetching.sessions) if "fetching" in self.__dict__ else 0
 
     @cached_property
     def producing(self) -> Producing:
-        """Made by the first Produce."""
+        """Handler of Produce, created by the first Produce request."""
         from coordinatord.broker.topics.produce import Producing
 
         verifies = self.settings.transaction_partition_verification_enable
@@ -201,7 +209,7 @@ class Topics:
 
     @cached_property
     def administration(self) -> Administration:
-        """What creates and deletes topics; made by the first request for that."""
+        """Handlers that create and delete topics, created by their first request."""
         from coordinatord.broker.topics.admin import Administration
 
         return Administration(self.settings, self.catalogue, self.writer, self._nodes, self._deleted)
@@ -237,34 +245,34 @@ class Topics:
     # Lookups for the group coordinator, which makes them for every committed offset
 
     def topic_id(self, name: str) -> bytes | None:
-        """The id of a topic; None when there is no such topic."""
+        """Return the id of a topic; None if there is no such topic."""
         topic = self.catalogue.by_name.get(name)
         return topic.topic_id if topic is not None else None
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """The name of the topic with this id; None when there is none."""
+        """Return the name of the topic with this id; None if there is none."""
         topic = self.catalogue.by_id.get(topic_id)
         return topic.name if topic is not None else None
 
     def id_and_size(self, name: str) -> tuple[bytes, int] | None:
-        """The id of a topic and its number of partitions; None when there is no such topic."""
+        """Return the id of a topic and its number of partitions; None if there is no such topic."""
         topic = self.catalogue.by_name.get(name)
         return (topic.topic_id, len(topic.partitions)) if topic is not None else None
 
     def exists(self, name: str, partition: int) -> bool:
-        """Whether a topic has this partition."""
+        """Return whether a topic has this partition."""
         topic = self.catalogue.by_name.get(name)
         return topic is not None and 0 <= partition < len(topic.partitions)
 
     def first_unstable_offset(self, log: PartitionLog) -> int:
-        """The start offset of a partition's first known open transaction, or the partition's end."""
+        """Return the start offset of a partition's first known open transaction, or the partition's end."""
         partition = self.catalogue.partition(log.topic, log.partition)
         return log.end_offset if partition is None else partition.first_unstable_offset
 
     def on_deleted(self, listener: Callable[[str, bytes], object]) -> None:
-        """Call `listener(name, id)` after each topic deletion; the topic's committed offsets are useless then. Topics
-        whose offsets may remain because the process ended during the deletion are reported at once (with other workers:
-        after loading).
+        """Call `listener(name, id)` after each topic deletion, after which the topic's committed offsets are useless.
+        Topics whose offsets may remain because the process ended during the deletion are reported at once (with other
+        workers: after loading).
         """
         self._listeners.append(listener)
         if not isinstance(self.catalogue, SharedCatalogue):
@@ -285,7 +293,7 @@ class Topics:
     # Called by the shell, periodically and at the end
 
     def enforce_retention(self, now_ms: int) -> int:
-        """Drop segments by retention.ms and retention.bytes, and drop idle producers when due; returns the number of
+        """Drop segments by retention.ms and retention.bytes, and drop idle producers when due. Return the number of
         segments. Called every log.retention.check.interval.ms.
         """
         if now_ms - self._producers_expired_ms >= self.settings.producer_id_expiration_check_interval_ms:
@@ -294,15 +302,15 @@ class Topics:
         return self.writer.apply_retention(now_ms)
 
     def expire_producers(self, now_ms: int) -> int:
-        """Drop producers that have been idle for producer.id.expiration.ms; returns how many."""
+        """Drop producers that have been idle for producer.id.expiration.ms. Return their number."""
         idle_ms = self.settings.producer_id_expiration_ms
         return sum(
             partition.expire_producers(now_ms, idle_ms) for topic in self.catalogue for partition in topic.partitions
         )
 
     def drain(self) -> None:
-        """The daemon is stopping: answer parked requests, and write snapshots of the producers. The next start finds
-        later appends in the log.
+        """Prepare for the stop of the daemon: respond to parked requests, and write snapshots of the producers. The
+        next start reads later appends from the log.
         """
         if "fetching" in self.__dict__:
             self.fetching.drain()

@@ -1,18 +1,18 @@
-"""The conformance suite: Kafka's recorded answers, for any broker that speaks its protocol.
+"""Conformance suite: Kafka's recorded responses, for any broker that speaks its protocol.
 
-    stories/       what clients send, and what Apache Kafka 4.3 answered
+    stories/       requests of clients, and the responses of Apache Kafka 4.3
     story.py       the language that stories are written in
     values.py      the values in a story's requests
     player.py      plays one story on a connection
-    raw_client.py  a client that is nothing but frames
-    canonical.py   answers as text in which only what matters can differ
+    raw_client.py  a client that sends and receives frames only
+    canonical.py   responses as text, without differences that do not matter
     chapters.py    the subject of each story, and its KIP
-    selection.py   which stories a broker can be asked, given its settings and APIs
-    target.py      what the broker says of itself; its readiness
-    cleanup.py     removes what the stories left on a broker
-    starting.py    a broker of one's own for each set of settings
-    suite.py       plays stories side by side, and compares
-    outcome.py     what came of a story
+    selection.py   the stories that a broker can play, given its settings and APIs
+    target.py      the broker: its settings and versions, its readiness
+    cleanup.py     removes the topics and groups of the stories from a broker
+    starting.py    starts a separate broker for each set of settings
+    suite.py       plays stories concurrently, and compares
+    outcome.py     the outcome of a story
     report.py      the text, the JSON and the JUnit XML
     page.py        the HTML page
     explain.py     one story, request by request

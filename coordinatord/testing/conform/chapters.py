@@ -1,4 +1,4 @@
-"""What each story is about: its chapter, and the KIP that the chapter's behaviour comes from."""
+"""Chapters of the stories: subjects, and the KIP that specifies the chapter's behaviour."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """Stories of one subject. `names` matches the whole name of each of its stories; the first chapter that matches a
-    story has it.
+    """Stories of one subject. `names` matches the whole name of each of its stories; a story belongs to the first
+    chapter that matches.
     """
 
     title: str
@@ -51,7 +51,7 @@ CHAPTERS = (
 
 
 def chapter_of(story: str) -> Chapter:
-    """The chapter of a story; LookupError if no chapter has it."""
+    """Return the chapter of a story. Raises LookupError if no chapter has it."""
     for chapter in CHAPTERS:
         if chapter.has(story):
             return chapter

@@ -1,7 +1,7 @@
-"""Removes what the stories left on a broker: topics and groups whose names begin with the run's, and nothing else.
+"""Removal of the topics and groups of the stories from a broker: those whose names begin with the run's, and no others.
 
-Members of these groups leave first. Two kinds of things remain, and a broker removes both by itself: groups that wait
-for a member that was given an id and never joined, and transactional ids.
+Members of these groups leave first. Two kinds of objects remain, and a broker removes both by itself: groups that wait
+for a member that received an id and never joined, and transactional ids.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class _Cleaner:
         self.run = run
 
     async def ask(self, api: ApiKey, request: Any, highest: int) -> Any:
-        """The response in the highest version up to `highest` that the broker serves; None if it does not serve it."""
+        """Return the response in the highest version up to `highest` that the broker supports; None if it supports
+        none.
+        """
         first, last = self.versions.get(api, (0, -1))
         version = min(last, highest)
         return await self.client.ask(request, version) if version >= first else None
@@ -43,7 +45,7 @@ class _Cleaner:
         return sorted(name for name in names if name is not None and name.startswith(f"{self.run}."))
 
     async def groups(self) -> list[str]:
-        """Delete groups; returns those that are left."""
+        """Delete groups; return the names of those that are left."""
         listed = await self.ask(ApiKey.LIST_GROUPS, ListGroupsRequest(), 2)
         own = self.own(group.group_id for group in listed.groups) if listed else []
         if not own:
@@ -56,7 +58,7 @@ class _Cleaner:
         return [f"group {result.group_id}" for result in deleted.results if result.error_code not in fine]
 
     async def leave(self, groups: list[str]) -> None:
-        """Let each member of these groups leave, by the protocol that it joined with."""
+        """Remove each member of these groups, by the protocol that it joined with."""
         described = await self.ask(ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest(groups), 2)
         for group in described.groups if described else []:
             for member in group.members:
@@ -69,7 +71,7 @@ class _Cleaner:
                 await self.ask(ApiKey.LEAVE_GROUP, LeaveGroupRequest(group.group_id, member.member_id), 2)
 
     async def topics(self) -> list[str]:
-        """Delete topics; returns those that are left."""
+        """Delete topics; return the names of those that are left."""
         listed = await self.ask(ApiKey.METADATA, MetadataRequest(None, False), 9)
         own = self.own(topic.name for topic in listed.topics)
         if not own:
@@ -83,7 +85,7 @@ class _Cleaner:
 
 
 async def clean_up(target: Target, broker: Broker, run: str) -> list[str]:
-    """Delete what the run created. Returns the names of what is left."""
+    """Delete the topics and groups of the run. Return the names of those that are left."""
     try:
         async with asyncio.timeout(target.timeout_s):
             client = await target.connect()

@@ -1,4 +1,4 @@
-"""One story, request by request: what was sent, what Kafka answered, what the broker answered, and the frames."""
+"""Explanation of one story, request by request, with the responses of Kafka and of the broker, and the frames."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from coordinatord.testing.conform.story import Step
 from kafka_wire.schema import schema_of
 
 _MAX_HEX = 512
-"""Bytes of a frame that are shown; the decoded message is shown whole."""
+"""Number of bytes of a frame that are shown; the decoded message is shown whole."""
 
 
 def explain(outcome: Outcome) -> str:
-    """The text."""
+    """Return the explanation as text."""
     answers = {id(answered.step): answered for answered in outcome.answers}
     out = [f"{outcome.story.name}: {outcome.chapter}{f' ({outcome.kip})' if outcome.kip else ''}", ""]
     for part in outcome.story.parts:
@@ -60,7 +60,7 @@ def _frame(frame: Frame) -> Iterator[str]:
 
 
 def _decoded(frame: Frame) -> list[str]:
-    """The message, a line for each field; empty if the frame cannot be decoded."""
+    """Return the message, a line for each field; empty if the frame cannot be decoded."""
     codec = frame.codec
     try:
         if frame.is_request:
@@ -69,13 +69,15 @@ def _decoded(frame: Frame) -> list[str]:
         else:
             start = 4 + codec.response_header_flexible
             message = codec.decode_response(frame.data, start, len(frame.data))
-    except Exception as error:  # what a broker sends can be anything
+    except Exception as error:  # a broker's bytes can be anything
         return [f"cannot be decoded: {error}"]
     return list(_fields(message, codec.api_version))
 
 
 def _request_start(frame: Frame) -> int:
-    """The header: API key, version, correlation id, client id, and tagged fields in flexible versions."""
+    """Return the size of the header: API key, version, correlation id, client id, and tagged fields in flexible
+    versions.
+    """
     length = int.from_bytes(frame.data[8:10], "big", signed=True)
     return 10 + max(length, 0) + frame.codec.flexible
 

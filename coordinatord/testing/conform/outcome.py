@@ -1,4 +1,4 @@
-"""What came of a story on a broker."""
+"""Outcome of a story on a broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from coordinatord.testing.conform.story import Step, Story
 
 
 class Verdict(Enum):
-    """`SAME`: every answer is Kafka's. `DIFFERS`: at least one is not. `NOT_PLAYED`: the broker could not be asked."""
+    """Verdict on a story. `SAME`: every response is Kafka's. `DIFFERS`: at least one is not. `NOT_PLAYED`: the broker
+    cannot play it.
+    """
 
     SAME = "same"
     DIFFERS = "differs"
@@ -22,7 +24,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A step, and the broker's answer to it as text; None if the story did not get so far."""
+    """A step, and the broker's response to it as text; None if the story ended before."""
 
     step: Step
     answer: list[str] | None
@@ -33,13 +35,15 @@ class Answered:
 
     @property
     def is_like_coordinatord(self) -> bool:
-        """Whether the answer differs from Kafka's as coordinatord's does, on purpose."""
+        """True if the response differs from Kafka's in the same way as coordinatord's, which is deliberate."""
         return bool(self.step.reason) and self.answer == self.step.ours
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`why`: why the story was not played, or not to its end. `frames` are those of the last time it was played."""
+    """Outcome of a story. `why`: the reason why the story was not played, or not to its end. `frames` are those of the
+    last play.
+    """
 
     story: Story
     answers: list[Answered] = field(default_factory=list)
@@ -57,7 +61,7 @@ class Outcome:
 
     @property
     def differing(self) -> list[Answered]:
-        """The answers that are not Kafka's, without those that the story did not get to."""
+        """Responses that are not Kafka's, without those after the end of an interrupted story."""
         return [answered for answered in self.answers if answered.answer is not None and not answered.is_same]
 
     @property
@@ -70,11 +74,11 @@ class Outcome:
 
     @property
     def apis(self) -> list[str]:
-        """The APIs that the story asks, in the order of their first request."""
+        """APIs that the story uses, in the order of their first request."""
         return list(dict.fromkeys(step.api for step in self.story.steps if step.api))
 
     def summary(self) -> str:
-        """The first difference in one line."""
+        """Return the first difference in one line."""
         if not self.is_played:
             return self.why
         if self.differing:
@@ -84,7 +88,7 @@ class Outcome:
         return self.ending()
 
     def ending(self) -> str:
-        """Why the story was not played to its end, and at which request."""
+        """Return the reason why the story was not played to its end, and the request at which it ended."""
         unanswered = next((answered.step for answered in self.answers if answered.answer is None), None)
         if unanswered is None or not unanswered.recorded:
             return self.why
@@ -92,13 +96,13 @@ class Outcome:
 
 
 def asked(step: Step) -> str:
-    """The request of a step in a few words."""
+    """Return the request of a step in a few words."""
     what = f"{step.api} v{step.version}" if step.api else {"<": "a late answer", "?": "a late answer"}.get(step.kind)
     return f"line {step.line}, {what or step.kind}"
 
 
 def first_difference(expected: list[str], got: list[str]) -> tuple[str, str]:
-    """The first fields that differ."""
+    """Return the first fields that differ."""
     wanted, found = (_fields(lines) for lines in (expected, got))
     for one, other in zip(wanted, found, strict=False):
         if one != other:
@@ -107,12 +111,12 @@ def first_difference(expected: list[str], got: list[str]) -> tuple[str, str]:
 
 
 def _fields(lines: list[str]) -> list[str]:
-    """The fields without the brackets around them: a line for each field has them elsewhere than one line for all."""
+    """Return the fields without the brackets around them, whose positions depend on the number of lines."""
     parts = (part.strip("[]{} ") for line in lines for part in line.split(", "))
     return [part.rsplit("=[", 1)[-1].rsplit("={", 1)[-1].lstrip("[{") for part in parts if part]
 
 
 def difference(answered: Answered) -> list[str]:
-    """Kafka's answer and the broker's, as a diff: `- ` Kafka's, `+ ` the broker's, and what they share."""
+    """Return Kafka's response and the broker's, as a diff: `- ` Kafka's, `+ ` the broker's, and common lines."""
     lines = difflib.ndiff(answered.step.recorded, answered.answer or [])
     return [line for line in lines if not line.startswith("?")]

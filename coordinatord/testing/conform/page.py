@@ -1,4 +1,4 @@
-"""What came of all stories as one HTML page that loads nothing else."""
+"""HTML page of the outcomes of all stories, which loads no other file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pre .was { color: var(--same); } pre .is { color: var(--differs); }
 
 
 def page(outcomes: Sequence[Outcome], broker: str, when: str) -> str:
-    """The file's content. `broker` and `when` say what was asked, and when."""
+    """Return the file's content. `broker` is the address or name of the broker, `when` the time of the run."""
     whole = tally("all", "", outcomes)
     differing = [outcome for outcome in outcomes if outcome.verdict is Verdict.DIFFERS]
     skipped = [outcome for outcome in outcomes if outcome.verdict is Verdict.NOT_PLAYED]

@@ -1,7 +1,7 @@
-"""Play a story against a broker, any broker, and write down what came back.
+"""Player of a story: sends its requests to any broker, and records the responses.
 
-Time is the event loop's: the real one's for Kafka, a virtual one's for our daemon in memory. An answer that took a
-second or more is written down with its time in whole seconds, so a story must not wait for half seconds.
+Time is the event loop's: the real one's for Kafka, a virtual one's for our daemon in memory. A response that took a
+second or more is recorded with its time in whole seconds, so a story must not wait for half seconds.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from kafka_wire.registry import API_NAMES, Codec, messages
 API_KEYS = {name: key for key, name in API_NAMES.items()}
 ANSWER_TIMEOUT_S = 40
 UNTIMED = frozenset({"CreateTopics", "CreatePartitions", "DeleteTopics", "InitProducerId"})
-"""What Kafka's controller has a hand in: how long that takes says something about the machine alone."""
+"""APIs that involve Kafka's controller: their response times depend on the machine alone, and are not recorded."""
 LOOK_S = 0.3
-"""How long `A?` waits for an answer that should not come."""
+"""Time in seconds that `A?` waits for a response that should not arrive."""
 GRACE_S = 0.1
-"""How long the player waits after a request whose answer comes later: the broker must see it before the next one."""
+"""Time in seconds that the player waits after a request with a later response: the broker must receive it before the
+next one.
+"""
 
 _UNPLAYABLE = (ValueError, AssertionError, TypeError, SyntaxError, KeyError, OSError)
-"""What a step raises if an answer is invalid, or if it has not the ids that the next request needs."""
+"""Exceptions of a step whose response is invalid, or lacks the ids that the next request needs."""
 
 
 class PlayError(StoryError):
@@ -40,7 +42,7 @@ class PlayError(StoryError):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What went over a connection while a step was played. `data` does not include the size."""
+    """A frame that was sent or received while a step was played. `data` does not include the size."""
 
     step: Step
     connection: str
@@ -50,7 +52,7 @@ class Frame:
 
 
 class Player:
-    """One run of one story. Its groups, topics and transactional ids are called `<prefix>.<name in the story>`."""
+    """One play of one story. Its groups, topics and transactional ids are called `<prefix>.<name in the story>`."""
 
     def __init__(
         self,
@@ -66,14 +68,14 @@ class Player:
         self.connect = connect
         self.names = Names(story.name, host, port, prefix)
         self.clients: dict[str, RawClient] = {}
-        #: the results so far, one for each step that has one; where `play` fails, those before the failure
+        #: the results so far, one for each step that has one; if `play` fails, those before the failure
         self.results: list[list[str]] = []
         self.frames: list[Frame] = []
         self._step = story.steps[0]
 
     async def play(self) -> list[list[str]]:
-        """The result of each step that has one, in order. Raises PlayError where a step cannot be played, and
-        ConnectionRefusedError where nobody listens any more.
+        """Return the result of each step that has one, in order. Raises PlayError if a step cannot be played, and
+        ConnectionRefusedError if the broker does not listen any more.
         """
         try:
             for step in self.story.steps:
@@ -158,7 +160,9 @@ class Player:
         return lines
 
     async def _raw_answer(self, client: RawClient) -> list[str]:
-        """What comes after bytes that need not be a request: as it is, since nobody knows what it answers."""
+        """Return the bytes that follow a frame which need not be a request, undecoded: the request that they respond to
+        is unknown.
+        """
         try:
             async with asyncio.timeout(2 * LOOK_S):
                 frame = await client.link.read_frame()

@@ -1,10 +1,10 @@
-"""A client that is nothing but frames: our encoders and decoders on a connection, no retries, no opinion.
+"""Client for frames only: our encoders and decoders on a connection, without retries.
 
     client = await RawClient.connect("127.0.0.1", port, client_id="A")
     response = await client.ask(HeartbeatRequest("group", 1, "member"), version=4)
 
-`send` and `receive` are the two halves of `ask`, for requests whose answers come later. What a broker sends is decoded
-and encoded again, and must be the same bytes: nothing of an answer gets lost on its way into a comparison.
+`send` and `receive` are the two halves of `ask`, for requests whose responses arrive later. A broker's bytes are
+decoded and encoded again, and must be the same bytes: no part of a response gets lost before a comparison.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ MAX_FRAME_BYTES = 64 << 20
 
 
 class BadAnswer(AssertionError):
-    """A broker's bytes are not a valid answer to the request; the message shows them."""
+    """A broker's bytes are not a valid response to the request; the message contains them."""
 
 
 def _nothing(_is_request: bool, _frame: bytes, _codec: Codec) -> None:
-    """Nobody listens."""
+    """Ignore a frame."""
 
 
 class Link(Protocol):
@@ -40,7 +40,7 @@ class Link(Protocol):
     def write(self, data: bytes) -> None: ...
 
     async def read_frame(self) -> bytes | None:
-        """The next frame without its size; None when the broker has closed the connection."""
+        """Return the next frame without its size; None if the broker has closed the connection."""
 
     def close(self) -> None: ...
 
@@ -57,7 +57,7 @@ class TcpLink:
         return cls(*await asyncio.open_connection(host, port))
 
     def write(self, data: bytes) -> None:
-        if not self.writer.is_closing():  # else the next read says that the connection is closed
+        if not self.writer.is_closing():  # else the next read returns None
             self.writer.write(data)
 
     async def read_frame(self) -> bytes | None:
@@ -84,7 +84,7 @@ class Answer:
 
 
 class RawClient:
-    """One connection. Answers come in the order of the requests, as Kafka gives them."""
+    """One connection. Responses arrive in the order of the requests, as Kafka sends them."""
 
     def __init__(self, link: Link, client_id: str | None = "raw") -> None:
         self.link = link
@@ -99,7 +99,7 @@ class RawClient:
         return cls(await TcpLink.connect(host, port), client_id)
 
     def send(self, request: Any, version: int) -> None:
-        """Send a request and remember that an answer is due."""
+        """Send a request, and add it to the requests without a response."""
         used = codec(schema_of(type(request)).api_key or 0, version)
         correlation_id = self._next_correlation_id
         self._next_correlation_id += 1
@@ -112,7 +112,9 @@ class RawClient:
         self.unanswered.append((correlation_id, used, request))
 
     async def receive(self) -> Answer | None:
-        """The next answer; None when the broker closed the connection instead."""
+        """Return the next response; None if the broker closed the connection instead. Raises BadAnswer for an invalid
+        response.
+        """
         frame = await self.link.read_frame()
         if frame is None:
             return None
@@ -123,7 +125,9 @@ class RawClient:
         return Answer(used, request, read_response(used, correlation_id, frame))
 
     async def ask(self, request: Any, version: int) -> Any:
-        """Send a request and return the answer's message; ConnectionError when the broker closes instead."""
+        """Send a request and return the message of its response. Raises ConnectionError if the broker closes the
+        connection instead, BadAnswer for an invalid response.
+        """
         assert not self.unanswered, "an earlier answer has not been received"
         self.send(request, version)
         answer = await self.receive()
@@ -136,7 +140,9 @@ class RawClient:
 
 
 def read_response(used: Codec, correlation_id: int, frame: bytes) -> Any:
-    """Decode a response frame, which must be in order and must be what we would write for its content."""
+    """Decode a response frame, whose correlation id must be that of the request and whose bytes must be those that we
+    would write for its content. Raises BadAnswer.
+    """
     header = struct.pack(">i", correlation_id) + b"\0" * used.response_header_flexible
     answer = f"{used.name} v{used.api_version}: {frame.hex()}"
     if frame[: len(header)] != header:

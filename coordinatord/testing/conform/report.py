@@ -1,4 +1,4 @@
-"""What came of all stories: as text, as JSON, and as JUnit XML."""
+"""Reports about the outcomes of all stories: as text, as JSON, and as JUnit XML."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REFERENCE = "Apache Kafka 4.3"
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """One row of the table: how many stories have each verdict."""
+    """One row of the table: the number of stories with each verdict."""
 
     name: str
     kip: str
@@ -30,13 +30,13 @@ class Tally:
 
 
 def tally(name: str, kip: str, outcomes: Iterable[Outcome]) -> Tally:
-    """Count the verdicts."""
+    """Return the number of outcomes with each verdict."""
     verdicts = [outcome.verdict for outcome in outcomes]
     return Tally(name, kip, *(verdicts.count(each) for each in (Verdict.SAME, Verdict.DIFFERS, Verdict.NOT_PLAYED)))
 
 
 def by_chapter(outcomes: Sequence[Outcome]) -> list[Tally]:
-    """A row for each chapter that has stories."""
+    """Return a row for each chapter that has stories."""
     rows = (
         tally(chapter.title, chapter.kip, [each for each in outcomes if each.chapter == chapter.title])
         for chapter in CHAPTERS
@@ -45,13 +45,13 @@ def by_chapter(outcomes: Sequence[Outcome]) -> list[Tally]:
 
 
 def by_api(outcomes: Sequence[Outcome]) -> list[Tally]:
-    """A row for each API; a story counts for every API that it asks."""
+    """Return a row for each API; a story is counted in the row of every API that it uses."""
     names = sorted({api for outcome in outcomes for api in outcome.apis})
     return [tally(name, "", [each for each in outcomes if name in each.apis]) for name in names]
 
 
 def text(outcomes: Sequence[Outcome], left: Sequence[str] = ()) -> str:
-    """The tables, each difference in a line, and why stories were not played."""
+    """Return the tables, each difference in a line, and the reasons why stories were not played."""
     whole = tally("all", "", outcomes)
     out = _table("chapter", [*by_chapter(outcomes), whole])
     out += ["", *_table("API", by_api(outcomes))]
@@ -100,7 +100,7 @@ def _reasons(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def as_json(outcomes: Sequence[Outcome], facts: Mapping[str, Any]) -> dict[str, Any]:
-    """A story a row, with each of its different answers. `facts`: about the run."""
+    """Return the run as a dict: one row a story, with each of its different responses. `facts`: data about the run."""
     whole = tally("all", "", outcomes)
     return {
         **facts,
@@ -134,7 +134,7 @@ def as_json(outcomes: Sequence[Outcome], facts: Mapping[str, Any]) -> dict[str, 
 
 
 def junit(outcomes: Sequence[Outcome], broker: str) -> str:
-    """A test case a story: a failure if it differs, skipped if it was not played."""
+    """Return a test case for each story: a failure if it differs, skipped if it was not played."""
     whole = tally("all", "", outcomes)
     suite = ElementTree.Element(
         "testsuite",
@@ -157,7 +157,7 @@ def junit(outcomes: Sequence[Outcome], broker: str) -> str:
 
 
 def told(outcome: Outcome) -> list[str]:
-    """All differences of a story: each request, Kafka's answer and the broker's."""
+    """Return all differences of a story: each request, Kafka's response and the broker's."""
     out = []
     for answered in outcome.differing:
         out += [f"{asked(answered.step)}:", *answered.step.source.splitlines(), *difference(answered), ""]
@@ -165,5 +165,5 @@ def told(outcome: Outcome) -> list[str]:
 
 
 def _printable(told_text: str) -> str:
-    """Without the characters that XML does not allow."""
+    """Return the text without the characters that XML does not allow."""
     return "".join(c if c in "\n\t" or ord(c) >= 32 else "\N{REPLACEMENT CHARACTER}" for c in told_text)

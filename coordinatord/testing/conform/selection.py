@@ -1,4 +1,4 @@
-"""Which stories a broker can be asked: its settings and its APIs decide. Pure."""
+"""Selection of the stories that a broker can play, by its settings and its APIs. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafka_wire.registry import API_NAMES, messages
 from kafka_wire.schema import schema_of
 
 COMMON: Mapping[str, str] = {"group.initial.rebalance.delay.ms": "0"}
-"""What a broker needs for every story that does not say otherwise: most are not about the first rebalance."""
+"""Settings that every story needs unless it has others: most stories are not about the first rebalance."""
 
 KAFKA_DEFAULTS: Mapping[str, str] = {
     "group.consumer.assignment.interval.ms": "1000",
@@ -22,52 +22,53 @@ KAFKA_DEFAULTS: Mapping[str, str] = {
     "num.partitions": "1",
     "offset.metadata.max.bytes": "4096",
 }
-"""What Kafka has unless it is told otherwise. A broker that does not say what it has is taken to have these."""
+"""Kafka's defaults. A setting that a broker does not return is assumed to have its default."""
 
 _CONSUMER_SETTINGS = (
     "group.consumer.assignors",
     "group.consumer.heartbeat.interval.ms",
     "group.consumer.migration.policy",
 )
-"""What nearly every answer to a consumer group heartbeat depends on: stories need the defaults unless they say
-otherwise."""
+"""Settings that influence nearly every response to a consumer group heartbeat: stories need their defaults unless they
+have other values.
+"""
 
 _PROTOCOLS = "group.coordinator.rebalance.protocols"
 _ASKED_PROTOCOLS = frozenset({"classic", "consumer"})
-"""Protocols that stories ask about: a broker may serve others, too."""
+"""Protocols in stories; a broker may support others, too."""
 
 TAKES_MINUTES = "takes minutes (--slow plays it)"
 
 LATER_API_VERSIONS = 5
-"""The version of ApiVersions that tells a broker with the later versions of requests from others."""
+"""Version of ApiVersions that only brokers with the later versions of requests support."""
 
 API_KEYS = {name: key for key, name in API_NAMES.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """What a broker says of itself. `settings` are those that it tells; `versions`: (first, last) by API key."""
+    """Properties of a broker. `settings` are those that it returns; `versions`: (first, last) by API key."""
 
     settings: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    is_own: bool = False  # nobody else uses it, and it is empty
+    is_own: bool = False  # it has no other clients, and it is empty
 
 
 def settings_of(story: Story) -> dict[str, str]:
-    """The settings that a broker needs for this story."""
+    """Return the settings that a broker needs for this story."""
     is_consumer = any(step.api == "ConsumerGroupHeartbeat" for step in story.steps)
     relied_on = {name: KAFKA_DEFAULTS[name] for name in _CONSUMER_SETTINGS if is_consumer}
     return {**COMMON, **relied_on, **story.settings}
 
 
 def to_start_with(story: Story) -> dict[str, str]:
-    """The settings that a broker must be started with for this story: those that are not Kafka's defaults."""
+    """Return the settings that a broker must be started with for this story: those that are not Kafka's defaults."""
     return {name: value for name, value in settings_of(story).items() if KAFKA_DEFAULTS.get(name) != value}
 
 
 def by_settings(stories: Iterable[Story], *, is_told: bool = True) -> list[tuple[dict[str, str], list[Story]]]:
-    """Stories that can share a broker, with its settings; the largest set first. An `alone` story has its own. If the
-    broker cannot be told its settings, they are empty.
+    """Return groups of stories that can share a broker, with its settings; the largest group first. An `alone` story
+    has its own broker. The settings are empty unless `is_told`: then the broker cannot be started with settings.
     """
     shared: dict[tuple[str, tuple[tuple[str, str], ...]], list[Story]] = {}
     for story in stories:
@@ -79,7 +80,7 @@ def by_settings(stories: Iterable[Story], *, is_told: bool = True) -> list[tuple
 
 
 def why_not(story: Story, broker: Broker, *, is_slow_wanted: bool) -> str:
-    """Why this broker cannot be asked this story; empty if it can."""
+    """Return the reason why this broker cannot play this story; empty if it can."""
     if story.slow and not is_slow_wanted:
         return TAKES_MINUTES
     if story.alone and not broker.is_own:
@@ -107,8 +108,8 @@ def _listed(text: str) -> set[str]:
 
 
 def _unserved(steps: Iterable[Step], broker: Broker) -> str:
-    """The first request that Kafka serves and this broker does not offer. Some stories ask for versions that nobody
-    serves; that is what they are about.
+    """Return the first request that Kafka supports and this broker does not. Versions that no broker supports are
+    ignored: some stories are about them.
     """
     for step in steps:
         if step.kind not in (":", ">"):

@@ -1,7 +1,8 @@
-"""Waits until a broker does what its controller has answered for.
+"""Wait until a broker has applied a change for which its controller has sent a response.
 
-Kafka's controller answers a change of metadata when the change is in its log; the broker, which answers everything
-else, applies it a moment later (KIP-631), on a busy machine a long one. What a story asks next must not depend on that.
+Kafka's controller responds to a change of metadata when the change is in its log; the broker, which serves all other
+requests, applies it a moment later (KIP-631), on a busy machine a long one. The next response in a story must not
+depend on that.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_wire.errors import ErrorCode
 
 LOOK_S = 0.1
-"""The time between two looks."""
+"""Time in seconds between two checks."""
 TOPICS_TIMEOUT_S = 40
 CHANGE_TIMEOUT_S = 10
-"""So long a broker may take until it tells of a setting or of new partitions. A broker that never does is played on:
-the story's next answer shows it.
+"""Time in seconds within which a broker returns a new setting or new partitions. If a broker never does, the story
+continues, and its next response shows the difference.
 """
 LATEST = -1
-"""The timestamp that asks for a partition's end offset."""
+"""Timestamp of ListOffsets for a partition's end offset."""
 SET = 0
-"""The operation of an AlterableConfig that gives a setting a value."""
+"""Operation of an AlterableConfig that sets a value."""
 _NOT_YET = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.LEADER_NOT_AVAILABLE,
@@ -42,7 +43,7 @@ Connect = Callable[[str], Awaitable[RawClient]]
 
 
 async def settle(connect: Connect, answer: Answer) -> None:
-    """Wait until the broker at the other end of `connect` knows what `answer` says has been done."""
+    """Wait until the broker at the other end of `connect` has applied the changes that `answer` confirms."""
     if getattr(answer.request, "validate_only", False):
         return
     if isinstance(answer.request, CreateTopicsRequest | DeleteTopicsRequest):
@@ -73,8 +74,8 @@ async def _topics(connect: Connect, answer: Answer) -> None:
 
 
 async def _led(client: RawClient, partitions: Mapping[str, Iterable[int]]) -> None:
-    """Wait until each partition has its log, which is a moment after Kafka's metadata tells of it. A broker that does
-    not tell offsets is not waited for.
+    """Wait until each partition has its log, which is a moment after Kafka's metadata contain it. Does not wait for a
+    broker that does not return offsets.
     """
     topics = [
         ListOffsetsTopic(name, [ListOffsetsPartition(index, -1, LATEST) for index in indexes])

@@ -1,4 +1,4 @@
-"""A broker of one's own for each set of settings: a command that the user gives is run, and ended afterwards."""
+"""A separate broker for each set of settings: runs a command of the user, and ends it afterwards."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _TAIL_LINES = 15
 
 
 def check(command: str) -> None:
-    """Raises Unsuitable if the command cannot be run as it is."""
+    """Raise Unsuitable if the command does not contain {port}."""
     if "{port}" not in command:
         raise Unsuitable("--start does not say {port}: the broker has to listen on that port of 127.0.0.1.")
 
 
 def takes_settings(command: str) -> bool:
-    """Whether the command is given the settings that stories need; else the broker has those that it has."""
+    """Return whether the command receives the settings that stories need; otherwise the broker has its own."""
     return "{properties}" in command
 
 
 def properties(settings: Mapping[str, str]) -> str:
-    """The settings as a broker's properties file."""
+    """Return the settings as a broker's properties file."""
     return "".join(f"{name}={value}\n" for name, value in settings.items())
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on."""
+    """Return a free port of 127.0.0.1."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]
@@ -46,8 +46,8 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def started(command: str, settings: Mapping[str, str], timeout_s: float) -> Iterator[Target]:
-    """Run the command until the block ends. It gets an empty directory, a free port and a file with the settings.
-    Raises Unsuitable if it does not listen within 90 s.
+    """Run the command until the block ends, with an empty directory, a free port and a file with the settings. Raises
+    Unsuitable if the broker does not listen within 90 s.
     """
     with tempfile.TemporaryDirectory(prefix="coordinatord-conform-") as folder:
         directory = Path(folder)
@@ -94,7 +94,7 @@ def _tail(output: Path) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM to the command and its children, which have a process group of their own; SIGKILL after 20 s."""
+    """Send SIGTERM to the command and its children, which have their own process group; SIGKILL after 20 s."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)

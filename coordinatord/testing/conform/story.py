@@ -1,4 +1,4 @@
-"""A story: who sends what to a broker, on which connection, and what came back when Kafka was asked.
+"""Stories: requests of clients to a broker, on which connection, and the responses that were recorded from Kafka.
 
 ```
 # Since v4 a member without an id is given one and has to come back with it (KIP-394).
@@ -16,27 +16,27 @@ A: JoinGroup v4 member_id=M1, protocols=[{name="range", metadata=b"a"}]
 after 3 s: generation_id=1, ...
 ```
 
-Everything below a `----` up to the next empty line was recorded from Kafka; nobody types it (`record.py`). Where we
-answer otherwise on purpose, `---- ours: why` follows, and our answer below it. Lines above are commands, indented lines
-continue them. The commands on a connection, which is a capital letter and perhaps a digit:
+Everything below a `----` up to the next empty line was recorded from Kafka (`record.py`), not written by hand. If our
+response differs deliberately, `---- ours: why` follows, and our response below it. Lines above are commands, indented
+lines continue them. The commands on a connection, which is a capital letter and perhaps a digit:
 
-    A: Api vN field=value, ...     send a request and record its answer
-    A> Api vN field=value, ...     send a request; its answer comes later
-    A<                             record the next answer
-    A?                             record whether an answer is there
-    A frame EXPRESSION             send these bytes as a frame and record what comes
-    A bytes EXPRESSION             send these bytes as they are and record what comes
-    A open client_id=VALUE         another client id than the connection's name
+    A: Api vN field=value, ...     send a request and record its response
+    A> Api vN field=value, ...     send a request; its response comes later
+    A<                             record the next response
+    A?                             record whether a response has arrived
+    A frame EXPRESSION             send these bytes as a frame and record the result
+    A bytes EXPRESSION             send these bytes as they are and record the result
+    A open client_id=VALUE         use another client id than the connection's name
     A close                        close the connection
 
-and `wait N s`. `setting NAME = VALUE` gives the broker a setting, `default Api field=value, ...` the fields that each
-request of that kind has unless it says otherwise, and `alone` a broker that no other story uses at the same time.
-`kafka 4.4.0` has it recorded from that version of Kafka, for what it has and the usual one has not. A
-`slow` story takes minutes with Kafka and is recorded again only when it is named.
+and `wait N s`. `setting NAME = VALUE` is a setting of the broker; `default Api field=value, ...` has default fields for
+each request of that API; `alone` requires a broker that no other story uses at the same time. With `kafka 4.4.0` the
+story is recorded from that version of Kafka, whose behaviour differs from that of the usual one. A `slow` story takes
+minutes with Kafka and is recorded again only when it is selected by name.
 
 Values are Python's literals; a struct is `{field=value, ...}`. Names: `group` and `topic` (and `group2`, `topic_b` ...)
-are names that no other story has; M1, T1 and P1 are the member ids, topic ids and producer ids that have been seen, in
-the order of their appearance. Functions: see `values.py`.
+are names that no other story has; M1, T1 and P1 are the member ids, topic ids and producer ids in the order of their
+first appearance. Functions: see `values.py`.
 """
 
 from __future__ import annotations
@@ -60,18 +60,18 @@ _KAFKA = re.compile(r"kafka (?P<version>\d+\.\d+\.\d+)$")
 _DEFAULT = re.compile(r"default (?P<api>[A-Za-z]+) (?P<text>.+)$", re.DOTALL)
 
 ANSWERED = (":", "<", "?", "frame", "bytes")
-"""The kinds of commands that have a result."""
+"""Kinds of commands that have a result."""
 
 
 class StoryError(Exception):
-    """A story that does not follow the rules above: says where."""
+    """A story that does not follow the rules above; the message has the position."""
 
 
 @dataclass(slots=True)
 class Step:
     """One command. `kind` is ":", ">", "<", "?", "frame", "bytes", "open", "close" or "wait".
 
-    `recorded` is Kafka's answer; `ours` is ours where it is another on purpose, `reason` says why.
+    `recorded` is Kafka's response; `ours` is coordinatord's if it differs deliberately, and `reason` is the reason.
     """
 
     line: int
@@ -93,13 +93,13 @@ class Step:
 
 @dataclass(slots=True)
 class Story:
-    """A parsed file. `preamble` is what stands above the first command, as it is written."""
+    """A parsed file. `parts` has its lines: steps, and all other text as written."""
 
     name: str
     path: Path
     alone: bool = False
     slow: bool = False
-    kafka: str = ""  # the version that it is recorded from; "": the usual one
+    kafka: str = ""  # version of Kafka that it is recorded from; "": the usual one
     settings: dict[str, str] = field(default_factory=dict)
     defaults: dict[str, str] = field(default_factory=dict)
     parts: list[str | Step] = field(default_factory=list)
@@ -109,7 +109,7 @@ class Story:
         return [part for part in self.parts if isinstance(part, Step)]
 
     def rendered(self, results: list[list[str]], ours: bool = False) -> str:
-        """The file's text with other results, Kafka's or ours: everything else stays as it is written."""
+        """Return the file's text with other results, Kafka's or ours; all other text stays as written."""
         remaining = iter(results)
         out = []
         for part in self.parts:
@@ -127,12 +127,12 @@ class Story:
 
 
 def all_stories() -> list[Story]:
-    """Every story of the folder, by name."""
+    """Return every story of the folder, by name."""
     return [parse(path) for path in sorted(FOLDER.glob("*.txt"))]
 
 
 def parse(path: Path) -> Story:
-    """Read a story file; StoryError with the line where it is wrong."""
+    """Read a story file. Raises StoryError with the line of an error."""
     story = Story(path.stem, path)
     lines = path.read_text().splitlines()
     position = 0
@@ -168,7 +168,7 @@ def parse(path: Path) -> Story:
 
 
 def _command(story: Story, line: int, source: str) -> Step | None:
-    """The step that a command stands for; None for a setting or default, which the story keeps."""
+    """Return the step of a command; None for a setting or default, which is stored in the story."""
     joined = " ".join(part.strip() for part in source.splitlines())
     if match := _REQUEST.match(joined):
         return Step(line, match["kind"], source, match["connection"], match["api"], int(match["version"]),

@@ -1,4 +1,4 @@
-"""Plays stories on a broker, several at a time, and compares the answers with those that Kafka gave."""
+"""Suite of stories: plays stories on a broker, several at a time, and compares the responses with those of Kafka."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from coordinatord.testing.conform.target import Target, describe, until_ready
 
 AT_ONCE = 24
 STILL_S = 1.0
-"""So long a broker may still create what stories had asked for when they were cut off."""
+"""Time in seconds within which a broker may still create topics and groups of interrupted stories."""
 GONE = "the broker does not accept connections any more"
-"""Why a story was not played, or not to its end, if the broker has ended. Another story may have ended it."""
+"""Reason why a story was not played, or not to its end, if the broker has ended. Another story may have ended it."""
 _TIME = re.compile(r"after (\d+) s: ")
 
 
@@ -32,10 +32,10 @@ async def play_all(
     at_once: int = AT_ONCE,
     tell: Callable[[Outcome], None] = lambda outcome: None,
 ) -> tuple[list[Outcome], list[str]]:
-    """The outcome of each story, in order, and what could not be deleted afterwards. Everything that the stories create
-    on the broker has a name that begins with `run`. A story that differs is played once more by itself, and the second
-    outcome counts: on a busy machine a request can overtake one that was sent earlier on another connection. Raises
-    Unsuitable.
+    """Return the outcome of each story, in order, and the names of the objects that could not be deleted afterwards.
+    All objects that the stories create on the broker have names that begin with `run`. A story that differs is played
+    once more alone, and the second outcome is final: on a busy machine a request can overtake one that was sent earlier
+    on another connection. Raises Unsuitable.
     """
     broker = await describe(target, assumed, is_own=is_own)
     await until_ready(target, broker, run)
@@ -67,7 +67,7 @@ async def play_all(
 
 
 async def play_one(target: Target, story: Story, run: str) -> Outcome:
-    """One story's outcome."""
+    """Return the outcome of one story."""
     player = Player(story, target.connect, target.host, target.port, f"{run}.{story.name}", target.timeout_s)
     why = ""
     try:
@@ -86,7 +86,9 @@ async def play_one(target: Target, story: Story, run: str) -> Outcome:
 
 
 def but_for_a_second(recorded: list[str], result: list[str]) -> list[str]:
-    """`result`, but as recorded if it differs in nothing but a second: a busy machine is late now and then."""
+    """Return `result`, or `recorded` if they differ by no more than a second in time: a busy machine is late now and
+    then.
+    """
     if not recorded or not result:
         return result
     (was_s, was), (is_s, now) = (_time_and_text(lines) for lines in (recorded, result))

@@ -1,4 +1,4 @@
-"""The broker that is asked: what it says of itself, and whether it is ready."""
+"""The broker of a run: its settings and versions, and its readiness."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from kafka_wire.errors import ErrorCode
 _BROKER_RESOURCE = 4
 _TRANSACTION = 1
 _PROBES = 200
-"""Group ids to ask about before the first story: enough that each of fifty partitions has one of them."""
+"""Number of group ids to probe before the first story: enough that each of fifty partitions has one of them."""
 _AGAIN_S = 0.1
 _BLIND_S = 10
-"""A coordinator that loads answers any heartbeat without an error, as Kafka's does. One that does so for longer than
-this is not waited for: the stories show it.
+"""Time in seconds to wait for a coordinator that responds to any heartbeat without an error, as Kafka's does while it
+loads. After that time the stories are played, and show the error.
 """
 _LOADING = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 class Unsuitable(Exception):
-    """The stories cannot be played on this broker. The message says why, in a sentence."""
+    """The stories cannot be played on this broker. The message is a sentence with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where the broker is. `timeout_s` limits each answer and the wait until the broker is ready."""
+    """Address of the broker. `timeout_s` limits each response and the wait until the broker is ready."""
 
     host: str
     port: int
     timeout_s: float = 40
 
     async def connect(self, client_id: str = "conform") -> RawClient:
-        """A connection; OSError if there is none."""
+        """Return a connection. Raises OSError or TimeoutError if there is none."""
         async with asyncio.timeout(self.timeout_s):
             return await RawClient.connect(self.host, self.port, client_id)
 
 
 async def describe(target: Target, assumed: Mapping[str, str], *, is_own: bool) -> Broker:
-    """What the broker says of itself; `assumed` settings go before. Raises Unsuitable."""
+    """Return the settings and versions of the broker; `assumed` settings override its own. Raises Unsuitable."""
     try:
         client = await target.connect()
     except (OSError, TimeoutError) as error:
@@ -82,7 +82,7 @@ async def _only_node(client: RawClient, versions: Mapping[int, tuple[int, int]])
 
 
 async def _settings(client: RawClient, versions: Mapping[int, tuple[int, int]], node_id: int) -> dict[str, str]:
-    """The broker's settings; empty if it does not tell them."""
+    """Return the broker's settings; empty if it does not return them."""
     first, last = versions.get(ApiKey.DESCRIBE_CONFIGS, (0, -1))
     if not first <= 1 <= last:
         return {}
@@ -91,9 +91,9 @@ async def _settings(client: RawClient, versions: Mapping[int, tuple[int, int]], 
 
 
 async def until_ready(target: Target, broker: Broker, run: str) -> None:
-    """A broker creates the coordinators' topics when it is first asked for one, and loads them; both take a moment. It
-    is ready when it knows that there is no such group, and gives a producer id to a transactional id. Unsuitable if
-    that takes longer than the target's time.
+    """Wait until the broker is ready. A broker creates the coordinators' topics when the first request needs one, and
+    loads them; both take a moment. The broker is ready once it responds that a group is unknown, and assigns a producer
+    id to a transactional id. Raises Unsuitable if that takes longer than the target's timeout.
     """
     client = await target.connect()
     try:

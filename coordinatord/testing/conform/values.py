@@ -1,15 +1,15 @@
-"""The values that a story writes down, turned into messages.
+"""Values in stories, turned into messages.
 
 `fields("group_id=group, topics=[{name=topic}]")` becomes keyword arguments by way of Python's own parser: `{a=1}` is
-read as a call of `dict`. Nothing is evaluated but literals, names that the story knows, and these functions:
+read as a call of `dict`. Only literals, the names of the story, and these functions are evaluated:
 
-    subscription(topic, ...)           what a consumer puts into JoinGroup (consumer protocol v0)
-    owning(topic, 0, 1, ...)           the same of a consumer of one topic that owns partitions of it (v1)
-    assignment(topic, 0, 1, ...)       what it gets from SyncGroup: partitions of one topic
-    header(key, version, flexible)     a request header, for frames that are wrong on purpose
-    repeat(value, n)                   a string or bytes n times
-    batch("a", "b", ...)               a record batch with these values, at timestamps from 1_700_000_000_000 on;
-                                       keys=["k", None, ...] are its keys
+    subscription(topic, ...)        a consumer's subscription in JoinGroup (consumer protocol v0)
+    owning(topic, 0, 1, ...)        the subscription of a consumer of one topic that owns partitions of it (v1)
+    assignment(topic, 0, 1, ...)    a consumer's assignment in SyncGroup: partitions of one topic
+    header(key, version, flexible)  a request header, for frames that are deliberately wrong
+    repeat(value, n)                a string or bytes n times
+    batch("a", "b", ...)            a record batch with these values, at timestamps from 1_700_000_000_000 on;
+                                    keys=["k", None, ...] are its keys
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 
 
 def fields(text: str, lookup: Callable[[str], Any], seen: Callable[[str, Any], None]) -> dict[str, Any]:
-    """`a=1, b={c=2}` as a dictionary. `seen` is told of what functions made: (source, value)."""
+    """Return `a=1, b={c=2}` as a dictionary. `seen` is called with (source, value) of each function call. Raises
+    ValueError.
+    """
     call = _parse(f"dict({text})")
     assert isinstance(call, ast.Call)
     made: dict[str, Any] = _evaluate(call, lookup, seen)
@@ -96,7 +98,7 @@ def fields(text: str, lookup: Callable[[str], Any], seen: Callable[[str, Any], N
 
 
 def expression(text: str, lookup: Callable[[str], Any]) -> Any:
-    """One value."""
+    """Return one value. Raises ValueError."""
     return _evaluate(_parse(text), lookup, lambda source, value: None)
 
 
@@ -128,7 +130,9 @@ def _evaluate(node: ast.expr, lookup: Callable[[str], Any], seen: Callable[[str,
 
 
 def message(cls: type[Any], given: Mapping[str, Any]) -> Any:
-    """A message or struct with the given fields; structs within it from dictionaries."""
+    """Return a message or struct with the given fields; structs within it from dictionaries. Raises ValueError for
+    unknown fields.
+    """
     types = {field.name: field.type for field in schema_of(cls).fields}
     unknown = set(given) - set(types)
     if unknown:

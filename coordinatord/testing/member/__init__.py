@@ -1,1 +1,1 @@
-"""The client side of a group: a consumer that finds its coordinator, joins, syncs, heartbeats, polls and leaves."""
+"""Client side of a group: a consumer that finds its coordinator, joins, syncs, heartbeats, polls and leaves."""

@@ -1,6 +1,6 @@
-"""Calls of the application: one at a time, as Kafka's consumer holds them apart with acquire and release.
+"""Exclusive calls of the application: one at a time, as Kafka's consumer enforces with acquire and release.
 
-Only `Wakeup` may come from somebody else while a call is under way; it is how Kafka's consumer is interrupted, too.
+Only `Wakeup` may come from elsewhere during a call; it interrupts Kafka's consumer in the same way.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from coordinatord.testing.member.state import Member
 
 
 class ConcurrentModificationError(RuntimeError):
-    """A call while another one is under way: Kafka's ConcurrentModificationException. The first call goes on."""
+    """A call during another one: Kafka's ConcurrentModificationException. The first call continues."""
 
 
 class ConsumerClosedError(RuntimeError):
@@ -17,7 +17,7 @@ class ConsumerClosedError(RuntimeError):
 
 
 def call_under_way(member: Member) -> str:
-    """The name of the call that has not returned yet; empty if there is none."""
+    """Return the name of the call that has not returned yet; empty if there is none."""
     if member.in_poll:
         return "poll"
     if member.sync_commit is not None:
@@ -26,7 +26,9 @@ def call_under_way(member: Member) -> str:
 
 
 def acquire(member: Member, call: str) -> None:
-    """Begin a call, or refuse it: the member is closed, or another call has not returned yet."""
+    """Begin a call. Raises ConcurrentModificationError if another call has not returned yet, ConsumerClosedError if the
+    member is closed.
+    """
     under_way = call_under_way(member)
     if under_way:
         raise ConcurrentModificationError(

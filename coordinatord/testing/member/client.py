@@ -1,8 +1,8 @@
-"""A usable consumer: the pure member on asyncio, with sockets and the monotonic clock.
+"""Consumer with network access: the pure member on asyncio, with sockets and the monotonic clock.
 
-For tests, the demo and load. It reads uncommitted, speaks plaintext, and serves one task at a time: a call while
-another one is under way is refused with `ConcurrentModificationError` (acquire and release in Kafka's consumer), and
-the first goes on. What only reads may be called at any time: `assignment`, `positions`, `partition_lag`, `metrics`.
+For tests, the demo and load. It reads uncommitted, uses plaintext, and serves one task at a time: a call during another
+one raises `ConcurrentModificationError` (acquire and release in Kafka's consumer), and the first call continues. Reads
+are possible at any time: `assignment`, `positions`, `partition_lag`, `metrics`.
 
     async with Client("localhost:9092", MemberSettings("my-group")) as consumer:
         consumer.subscribe(["t"])
@@ -11,10 +11,10 @@ the first goes on. What only reads may be called at any time: `assignment`, `pos
                 ...
             await consumer.commit()
 
-What a call raises: `MemberError` where Kafka's consumer throws, `ValueError` for arguments that make no sense, and
-what `on_change` has raised (Kafka wraps it in a KafkaException). An exception while no call is under way stops the
-heartbeats and comes out of the next poll, like one in Kafka's heartbeat thread; the poll after it starts them again.
-Warnings go to the logger `coordinatord.testing.member`.
+Calls raise `MemberError` where Kafka's consumer throws, `ValueError` for invalid arguments, and exceptions of
+`on_change` (which Kafka wraps in a KafkaException). An exception outside of a call stops the heartbeats and is raised
+by the next poll, like one in Kafka's heartbeat thread; the poll after that starts the heartbeats again. Warnings go to
+the logger `coordinatord.testing.member`.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ class MemberError(Exception):
 
 
 class Client:
-    """See the module's docstring. `on_change` is called when partitions are assigned, revoked or lost."""
+    """Consumer on asyncio; see the module's docstring. `on_change` is called when partitions are assigned, revoked or
+    lost.
+    """
 
     def __init__(
         self,
@@ -89,20 +91,24 @@ class Client:
         self._polling: asyncio.Future[Polled] | None = None
         self._committing: dict[int, asyncio.Future[ErrorCode]] = {}
         self._closing: asyncio.Future[None] | None = None
-        self._call: tuple[str, asyncio.Task[Any] | None] | None = None  # the call under way, and whose it is
+        self._call: tuple[str, asyncio.Task[Any] | None] | None = None  # the current call and its task
         self._calling_back = False
         self._failure: Exception | None = None  # for the next poll to raise
 
-    # Called by the application
+    # Calls of the application
 
     def subscribe(self, topics: Iterable[str] = (), pattern: str | None = None) -> None:
-        """Subscribe to these topics, or to those that `pattern` matches (see events.Subscribe); without, leave."""
+        """Subscribe to these topics, or to topics that match `pattern` (see events.Subscribe); without arguments, leave
+        the group.
+        """
         with self._acquired("subscribe"):
             self._tell(Subscribe(topics, pattern))
             self._raise_failure()
 
     async def poll(self, timeout_s: float = 0.0) -> dict[TopicPartition, list[Record]]:
-        """Returns records as soon as some arrive. Raises `MemberError` where Kafka's consumer throws."""
+        """Return records as soon as some arrive, or {} after `timeout_s`. Raises `MemberError` where Kafka's consumer
+        throws.
+        """
         with self._acquired("poll"):
             timeout_ms = _milliseconds(timeout_s)
             self._raise_failure()
@@ -120,7 +126,9 @@ class Client:
             return polled.records
 
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None, timeout_s: float = 60.0) -> None:
-        """commitSync: commit the consumed offsets unless others are given. Raises `MemberError` on failure."""
+        """Commit the consumed offsets, or `offsets`, and wait for the result (commitSync). Raises `MemberError` on
+        failure.
+        """
         with self._acquired("commit"):
             try:
                 error = await self._commit(Commit(offsets, _milliseconds(timeout_s)))
@@ -131,7 +139,9 @@ class Client:
             raise MemberError(error, "OffsetCommit")
 
     def commit_async(self, offsets: Mapping[TopicPartition, int] | None = None) -> asyncio.Future[ErrorCode]:
-        """commitAsync. The result arrives while the network is read: during a call, or while heartbeats run."""
+        """Commit without waiting (commitAsync). The future completes while the network is read: during a call, or while
+        heartbeats run.
+        """
         with self._acquired("commit_async"):
             return self._commit(Commit(offsets))
 
@@ -141,7 +151,7 @@ class Client:
             self._tell(Seek(partition, offset))
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Return no records of these partitions."""
+        """Stop returning records of these partitions."""
         with self._acquired("pause"):
             self._tell(Pause(partitions))
 
@@ -157,25 +167,27 @@ class Client:
 
     @property
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that this member owns."""
+        """Partitions that this member owns."""
         return set(self.member.assignment)
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
-        """The next offset of each partition with a known position."""
+        """Next offset of each partition with a known position."""
         return consumed(self.member)
 
     @property
     def metrics(self) -> Metrics:
-        """What was measured until now."""
+        """Measurements so far."""
         return self.member.metrics
 
     def partition_lag(self, partition: TopicPartition) -> int | None:
-        """Records that are not consumed yet, as of the last fetch; None before it. Raises `ValueError` if not owned."""
+        """Return the number of records that are not consumed yet, at the time of the last fetch; None before it. Raises
+        `ValueError` if the partition is not owned.
+        """
         return self.member.partition_lag(partition)
 
     async def close(self, leave: bool | None = None, timeout_s: float = 30.0) -> None:
-        """Commit (with auto-commit), leave, disconnect. `leave` as in events.Close."""
+        """Commit (with auto-commit), leave the group, disconnect. `leave` as in events.Close."""
         with self._acquired("close"):
             event = Close(_milliseconds(timeout_s), leave)
             if not self.member.closed:
@@ -203,11 +215,11 @@ class Client:
         else:
             self.abort()
 
-    # One call at a time
+    # Exclusive calls
 
     @contextmanager
     def _acquired(self, call: str) -> Iterator[None]:
-        """Hold other tasks' calls off. `on_change` may call what does not wait, as Kafka's listeners do."""
+        """Reject calls of other tasks. `on_change` may make calls that do not wait, as Kafka's listeners may."""
         task = asyncio.current_task()
         if self._call is not None:
             if not self._calling_back:
@@ -227,14 +239,14 @@ class Client:
     # The shell
 
     def now_ms(self) -> int:
-        """The event loop's clock."""
+        """Return the time of the event loop's clock in milliseconds."""
         return self._connections.now_ms()
 
     def _tell(self, event: Any) -> None:
         self._apply(step(self.member, event, self.now_ms()))
 
     def _heard(self, event: Received | Failed | Unsupported | Woken) -> None:
-        """The network, or the clock. Nobody is there to catch an exception, so a poll has to raise it."""
+        """Handle an event of the network or the clock. No caller can catch an exception here, so a poll raises it."""
         if self.member.closed and self._closing is None:
             return
         try:
@@ -245,7 +257,7 @@ class Client:
             self._schedule()
 
     def _fail(self, failure: Exception) -> None:
-        """Let the current poll raise it, or else the next one."""
+        """Let the current poll raise the exception, or else the next one."""
         if self._polling is not None and not self._polling.done():
             self._polling.set_exception(failure)
         else:
@@ -271,7 +283,7 @@ class Client:
                 done.set_result(each.error)
         polled = result.polled
         if polled is not None and failure is not None and not polled.records and polled.error is None:
-            polled = None  # the poll raises the failure; with records or an error to return, the next one does
+            polled = None  # the poll raises the failure; with records or an error to return, the next poll does
         if polled is not None and self._polling is not None and not self._polling.done():
             self._polling.set_result(polled)
         if result.closed and self._closing is not None and not self._closing.done():
@@ -281,7 +293,7 @@ class Client:
         self._schedule()
 
     def _call_back(self, changes: list[Assigned | Revoked | Lost]) -> Exception | None:
-        """Every change is told; returns the first exception, as Kafka's consumer throws the first."""
+        """Call `on_change` for every change; return the first exception, as Kafka's consumer throws the first."""
         first: Exception | None = None
         if self._on_change is None:
             return None

@@ -1,4 +1,4 @@
-"""A member's view of the cluster: nodes, topics, leaders, racks. Immutable, so that members can share it."""
+"""A member's metadata about the cluster: nodes, topics, leaders, racks. Immutable, so that members can share it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ class TopicInfo:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The cluster as in one Metadata response. `incomplete`: a topic or leader is missing, so ask again."""
+    """State of the cluster in one Metadata response. `incomplete`: a topic or leader is missing, so the request is to
+    be repeated.
+    """
 
     nodes: dict[int, tuple[str, int]] = field(default_factory=dict)
     topics: dict[str, TopicInfo] = field(default_factory=dict)
@@ -32,7 +34,7 @@ class Cluster:
 
     @classmethod
     def of(cls, response: MetadataResponse) -> Cluster:
-        """Make it from a response. A topic whose partitions are not numbered 0, 1, … is unusable."""
+        """Return the cluster of a response. A topic whose partitions are not numbered 0, 1, … is unusable."""
         rack_of = {broker.node_id: broker.rack for broker in response.brokers if broker.rack}
         topics: dict[str, TopicInfo] = {}
         incomplete = False

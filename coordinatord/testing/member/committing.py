@@ -1,4 +1,4 @@
-"""Committing offsets: by the application, every `auto.commit.interval.ms`, before a rejoin and when closing.
+"""Commits of offsets: by the application, every `auto.commit.interval.ms`, before a rejoin and when closing.
 
 | kind         | fails                                                                      |
 |--------------|----------------------------------------------------------------------------|
@@ -8,7 +8,8 @@
 | sync         | after retries of retriable errors, up to its own timeout                   |
 
 A member commits with its generation and only while it is Stable: an owner that was replaced must not commit. With the
-consumer protocol it commits with its epoch, whatever it is doing; the coordinator refuses epochs that are too old.
+consumer protocol it commits with its member epoch, in any state; the coordinator rejects member epochs that are too
+old.
 """
 
 from __future__ import annotations
@@ -43,19 +44,19 @@ Offsets = dict[TopicPartition, int]
 
 
 class Own(Enum):
-    """The commits that the member starts itself."""
+    """Commits that the member starts itself."""
 
     AUTO = "auto"
     BEFORE_REJOIN = "before rejoin"
 
 
 def consumed(member: Member) -> Offsets:
-    """The application's progress: the next offset of every partition that has a position."""
+    """Return the application's progress: the next offset of every partition that has a position."""
     return {each: state.position for each, state in member.partitions.items() if state.position is not None}
 
 
 def commit(member: Member, event: Commit, now_ms: int, result: Result) -> None:
-    """Start a commit of the application."""
+    """Start a commit of the application. Raises ValueError for negative offsets."""
     offsets = consumed(member) if event.offsets is None else dict(event.offsets)
     if any(offset < 0 for offset in offsets.values()):
         raise ValueError(f"offsets must not be negative: {offsets}")
@@ -69,7 +70,7 @@ def commit(member: Member, event: Commit, now_ms: int, result: Result) -> None:
 
 
 def send_waiting(member: Member, now_ms: int, result: Result) -> None:
-    """Send the commits that waited for the coordinator, or fail them: the search for it has ended."""
+    """Send the commits that waited for the coordinator, or fail them: the search for the coordinator has ended."""
     waiting, member.waiting_commits = member.waiting_commits, []
     for event, offsets in waiting:
         _send(member, event, offsets, now_ms, result)
@@ -86,7 +87,9 @@ def auto_commit(member: Member, now_ms: int, result: Result) -> None:
 
 
 def commit_before_rejoin(member: Member, now_ms: int, result: Result) -> bool:
-    """Whether the commit is done or given up. Until then, eager members return no more records."""
+    """Commit before a rejoin; return whether the commit has completed or was abandoned. Until then, eager members
+    return no more records.
+    """
     if not member.settings.enable_auto_commit:
         return True
     if member.prepare_deadline_ms == NEVER:
@@ -112,8 +115,8 @@ def commit_before_rejoin(member: Member, now_ms: int, result: Result) -> bool:
 
 
 def _is_retried(member: Member, error: ErrorCode | None) -> bool:
-    """Whether the commit before a rebalance is tried again: with the consumer protocol also after an epoch that the
-    member has left meanwhile, and not if a topic is gone.
+    """Return whether the commit before a rebalance is retried: with the consumer protocol also after an error for a
+    member epoch that the member has left in the meantime, and not if a topic is gone.
     """
     if member.membership is not None and error in (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
         return error is ErrorCode.STALE_MEMBER_EPOCH and member.membership.epoch > 0
@@ -140,13 +143,13 @@ def drive_sync_commit(member: Member, now_ms: int, result: Result) -> None:
 
 
 def answered(member: Member, send: Send, response: OffsetCommitResponse, now_ms: int, result: Result) -> None:
-    """Handle the response; its first error decides."""
+    """Handle the response; its first error is the result."""
     codes = (each.error_code for topic in response.topics for each in topic.partitions)
     error = error_of(next((code for code in codes if code), 0))
     if error in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT):
         coordinator_failed(member, now_ms, result)
     elif member.membership is not None:
-        pass  # what became of the member, its next heartbeat tells
+        pass  # the next heartbeat handles the state of the member
     elif error is ErrorCode.REBALANCE_IN_PROGRESS:
         member.request_rejoin("offset commit failed since group is already rebalancing")
     elif error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
@@ -161,26 +164,26 @@ def answered(member: Member, send: Send, response: OffsetCommitResponse, now_ms:
 
 
 def unanswered(member: Member, send: Send, now_ms: int, result: Result) -> None:
-    """No response came: it is unknown whether the offsets were committed."""
+    """Handle a request without a response: it is unknown whether the offsets were committed."""
     _settle(member, send.context, send.request, DISCONNECTED, now_ms, result)
 
 
 def unsupported(member: Member, send: Send, now_ms: int, result: Result) -> None:
-    """The broker has no version of OffsetCommit that can be used."""
+    """Handle a broker without a usable version of OffsetCommit."""
     _settle(member, send.context, send.request, ErrorCode.UNSUPPORTED_VERSION, now_ms, result)
 
 
 def _send(
     member: Member, context: Commit | Own | SyncCommit | None, offsets: Offsets, now_ms: int, result: Result
 ) -> Send | None:
-    """Returns the request; None if the result is known without one."""
+    """Send the request and return it; None if the result is known without a request."""
     error = None
     if not offsets:
         error = ErrorCode.NONE
     elif member.coordinator is None:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
     elif member.membership is not None:
-        error = None  # what the coordinator thinks of the epoch, it says itself
+        error = None  # the coordinator checks the member epoch
     elif member.state is UNJOINED:
         error = ErrorCode.UNKNOWN_MEMBER_ID
     elif member.state is not STABLE:

@@ -1,7 +1,7 @@
-"""A client's connections: sends each request where it belongs, watches its time, and returns what comes of it.
+"""Connections of a client: sends each request to its node, enforces its timeout, and reports its result.
 
-Each `Send` ends in one event: `Received`, `Failed` or `Unsupported`. The rules of choosing, and of backing off, are in
-nodes.py.
+Each `Send` ends in one event: `Received`, `Failed` or `Unsupported`. nodes.py has the rules for the choice of nodes and
+for back-offs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kafka_wire.errors import ErrorCode
 
 
 class Connections:
-    """`tell` is called with the events, never from within `send`."""
+    """Connections to all nodes. `tell` is called with the events, never from within `send`."""
 
     def __init__(
         self,
@@ -49,11 +49,11 @@ class Connections:
         self._sent: dict[Send, tuple[Connection | None, asyncio.TimerHandle]] = {}
 
     def now_ms(self) -> int:
-        """The event loop's clock."""
+        """Return the time of the event loop's clock in milliseconds."""
         return int(self._loop.time() * 1000)
 
     def send(self, send: Send) -> None:
-        """Send a request, or fail it later: no node may be asked now."""
+        """Send a request, or fail it later if no node is available now."""
         now_ms = self.now_ms()
         connection, address = self._where(send, now_ms)
         expires = self._loop.call_later(send.timeout_ms / 1000, self._timed_out, send)
@@ -79,7 +79,7 @@ class Connections:
                 wire.close()
 
     def close(self) -> None:
-        """Close all connections; nothing is told any more."""
+        """Close all connections; `tell` is not called any more."""
         for _, expires in self._sent.values():
             expires.cancel()
         self._sent.clear()
@@ -103,7 +103,9 @@ class Connections:
         return (None, None) if chosen is None else ((chosen, False), nodes.address(chosen))
 
     def _close_bootstrap(self) -> None:
-        """Once the nodes are known by their ids; Kafka's client lets these connections become idle."""
+        """Close bootstrap connections once the nodes are known by their ids; Kafka's client lets these connections
+        become idle.
+        """
         if self.nodes.is_bootstrapping:
             return
         for connection, wire in list(self._wires.items()):
@@ -133,25 +135,26 @@ class Connections:
             if connection[0] < 0:
                 self._close_bootstrap()
         if isinstance(response, NoCommonVersion):
-            self._loop.call_soon(self._tell, Unsupported(send, str(response)))  # the step that sent it may still run
+            self._loop.call_soon(self._tell, Unsupported(send, str(response)))  # the sending step may still run
         elif response is not None:
             if isinstance(send.request, MetadataRequest) and response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
                 self.nodes.rebootstrap()
             self._tell(Received(send, response))
         elif not send.abandoned:
-            # A node that refuses connections would be asked again and again. Any other node may be asked at once.
+            # Without a delay, a node that rejects connections would get requests in a tight loop. Any other node is
+            # available at once.
             delay_ms = (
                 0 if connection is None or send.to == ANY_NODE else self.nodes.delay_ms(connection, self.now_ms())
             )
             self._loop.call_later(delay_ms / 1000, self._tell, Failed(send))
 
     def _timed_out(self, send: Send) -> None:
-        """As in Kafka, a request that times out closes the connection."""
+        """Close the connection of a request that has timed out, as Kafka does."""
         connection, _ = self._sent[send]
         wire = None if connection is None else self._wires.get(connection)
         if wire is not None:
             wire.close()
-        self._answered(send, None)  # if the connection was gone already
+        self._answered(send, None)  # if the connection was closed already
 
     def _ready(self, wire: Wire) -> None:
         for connection, known in self._wires.items():

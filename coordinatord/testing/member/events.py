@@ -1,8 +1,7 @@
-"""The events of a member: calls of its application, responses from the network, and deadlines that have passed.
+"""Events of a member: calls of its application, responses from the network, and deadlines that have passed.
 
-The shell's duties: it answers each `Send` with one `Received`, one `Failed` (the connection broke, or
-`send.timeout_ms` has passed) or one `Unsupported`, unless the step abandoned it (`send.abandoned`); then the shell
-drops the response.
+Duties of the shell: for each `Send`, deliver one `Received`, one `Failed` (the connection broke, or `send.timeout_ms`
+has passed) or one `Unsupported`. If a step has abandoned the `Send` (`send.abandoned`), drop its response.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ from coordinatord.testing.member.send import Send
 
 @dataclass(slots=True)
 class Poll:
-    """The application polls; `Result.polled` says when the poll returns, at the latest after `timeout_ms`."""
+    """Poll of the application; `Result.polled` is set when the poll returns, at the latest after `timeout_ms`."""
 
     timeout_ms: int
 
 
 @dataclass(slots=True)
 class Wakeup:
-    """The current poll must return now, without records; a commit that is waited for is waited for no longer."""
+    """End of the current poll, without records, or of the wait for a synchronous commit."""
 
 
 @dataclass(slots=True)
 class Received:
-    """The response to `send` (a message of kafka_wire.api). For Metadata it may be a `Cluster` shared by members."""
+    """Response to `send` (a message of kafka_wire.api). For Metadata it may be a `Cluster` shared by members."""
 
     send: Send
     response: Any
@@ -37,14 +36,16 @@ class Received:
 
 @dataclass(slots=True)
 class Failed:
-    """`send` gets no response: the connection has failed, or the time is up."""
+    """Failure of `send` without a response: the connection has failed, or the timeout has passed."""
 
     send: Send
 
 
 @dataclass(slots=True)
 class Unsupported:
-    """`send` cannot be sent: the broker has no version of it that says all it must. `what` is a sentence for humans."""
+    """`send` cannot be sent: the broker has no version of it with all required fields. `what` is a
+    sentence for humans.
+    """
 
     send: Send
     what: str
@@ -52,15 +53,15 @@ class Unsupported:
 
 @dataclass(slots=True)
 class Woken:
-    """`next_deadline_ms` has passed."""
+    """Timer: `next_deadline_ms` has passed."""
 
 
 @dataclass(slots=True)
 class Subscribe:
-    """Replace the subscription with these topics; takes effect at the next poll.
+    """Replacement of the subscription with these topics, in effect from the next poll.
 
-    `pattern`, without topics: all topics that this regular expression of RE2 matches. The coordinator resolves it; it
-    needs the consumer protocol (KIP-848).
+    `pattern`, without topics: all topics that this regular expression of RE2 matches. The coordinator resolves the
+    expression; it needs the consumer protocol (KIP-848).
     """
 
     topics: Iterable[str]
@@ -69,10 +70,10 @@ class Subscribe:
 
 @dataclass(slots=True)
 class Commit:
-    """Commit offsets, by default the consumed ones. `Result.committed` reports the result with this event.
+    """Commit of offsets, by default the consumed ones. `Result.committed` reports the result with this event.
 
-    `timeout_ms`: like commitSync, which retries for that long and reads the network meanwhile; None: like commitAsync,
-    which tries once.
+    `timeout_ms`: as commitSync, which retries until the timeout and reads the network in the meantime; None: as
+    commitAsync, which tries once.
     """
 
     offsets: Mapping[TopicPartition, int] | None = None
@@ -81,7 +82,7 @@ class Commit:
 
 @dataclass(slots=True)
 class Seek:
-    """Continue an owned partition at `offset`; `earliest` and `latest` are looked up at the next poll."""
+    """New position of an owned partition; `earliest` and `latest` are looked up at the next poll."""
 
     partition: TopicPartition
     offset: int | str
@@ -89,28 +90,29 @@ class Seek:
 
 @dataclass(slots=True)
 class Pause:
-    """Fetch no more from these owned partitions, and return none of their records."""
+    """Stop fetching these owned partitions and returning their records."""
 
     partitions: Iterable[TopicPartition]
 
 
 @dataclass(slots=True)
 class Resume:
-    """Undo `Pause` for these partitions."""
+    """End of `Pause` for these partitions."""
 
     partitions: Iterable[TopicPartition]
 
 
 @dataclass(slots=True)
 class Rejoin:
-    """enforceRebalance: rejoin at the next poll, with this reason (KIP-568, KIP-800)."""
+    """Rejoin at the next poll, with this reason (enforceRebalance; KIP-568, KIP-800)."""
 
     reason: str = "rebalance enforced by user"
 
 
 @dataclass(slots=True)
 class Close:
-    """Commit the consumed offsets (with auto-commit), leave the group and stop; `Result.closed` says when.
+    """Close of the consumer: commit the consumed offsets (with auto-commit), leave the group and stop. `Result.closed`
+    is set at the end.
 
     `leave` None: the default, by which dynamic members leave and static ones do not (KIP-345, KIP-1092).
     """

@@ -8,7 +8,7 @@ from kafka_wire.records.batch import Record, check_crc, iterate_batches, records
 
 
 class Fetched:
-    """A fetch response for one partition, and how much of it has been returned."""
+    """Fetch response for one partition, and the position up to which it has been returned."""
 
     __slots__ = ("at", "data", "end_offset", "leader_epoch", "next_offset", "node", "partition", "records")
 

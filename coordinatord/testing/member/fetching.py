@@ -1,8 +1,8 @@
-"""Records: fetched per node ahead of the application, kept, and returned up to `max.poll.records` at a time.
+"""Fetches of records: per node in advance, kept, and returned up to `max.poll.records` at a time.
 
 A node gets one request at a time, for all its fetchable partitions without kept records; no request goes to a node
 while records of it are kept. Kept records are returned only if their partition is still owned and they start at its
-position: not after a seek or a rebalance. Those of a paused partition stay kept.
+position: not after a seek or a rebalance. Records of a paused partition stay kept.
 
 Fetches use no session and read uncommitted.
 """
@@ -21,7 +21,7 @@ from kafka_wire.records.batch import Record
 
 
 def send_fetches(member: Member, now_ms: int, result: Result) -> None:
-    """Send a fetch to every leader that may be asked now."""
+    """Send a fetch to every leader that is available now."""
     if not member.settings.fetches:
         return
     kept = {each.partition for each in member.fetched}
@@ -88,7 +88,7 @@ def fetched(member: Member, send: Send, response: FetchResponse, now_ms: int, re
 
 
 def not_fetched(member: Member, send: Send, now_ms: int, result: Result) -> None:
-    """No response came."""
+    """Handle a fetch without a response."""
     if member.fetching.get(send.to) is send:
         del member.fetching[send.to]
     _fetch_later(member, send, now_ms)
@@ -103,7 +103,7 @@ def _fetch_later(member: Member, send: Send, now_ms: int) -> None:
 
 
 def collect(member: Member, now_ms: int) -> tuple[dict[TopicPartition, list[Record]], bool]:
-    """Returns records, and whether a position moved (it may move without any, over records that are not returned)."""
+    """Return records, and whether a position moved (it may move without any, over records that are not returned)."""
     handed: dict[TopicPartition, list[Record]] = {}
     room = member.settings.max_poll_records
     moved = False
@@ -140,7 +140,7 @@ def collect(member: Member, now_ms: int) -> tuple[dict[TopicPartition, list[Reco
 
 
 def _open(member: Member, kept: Fetched, now_ms: int) -> bool:
-    """Decode a kept response. Returns False if it is an error."""
+    """Decode a kept response. Return False if it is an error."""
     error = kept.data.error_code
     partition = kept.partition
     state = member.partitions[partition]
@@ -158,6 +158,6 @@ def _open(member: Member, kept: Fetched, now_ms: int) -> bool:
     else:
         member.metadata_wanted = True
         state.retry_at_ms = now_ms + member.settings.retry_backoff_ms
-    # Next time, start with the other partitions.
+    # The next fetch begins with the other partitions.
     member.partitions[partition] = member.partitions.pop(partition)
     return False

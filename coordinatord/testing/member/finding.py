@@ -1,4 +1,4 @@
-"""The group's coordinator: ask any node, keep the answer until it fails, then ask again after a back-off."""
+"""Search for the group's coordinator: from any node, valid until the coordinator fails; repeated after a back-off."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GROUP_KEY_TYPE = 0
 
 
 def ensure_coordinator(member: Member, now_ms: int, result: Result) -> bool:
-    """Whether the coordinator is known; if not, ensure that a node is asked."""
+    """Return whether the coordinator is known; if not, ensure that a search is in progress or scheduled."""
     if member.coordinator is not None:
         return True
     if member.finding is None:
@@ -42,7 +42,7 @@ def found(member: Member, send: Send, response: FindCoordinatorResponse, now_ms:
 
 
 def not_found(member: Member, send: Send, now_ms: int, result: Result) -> None:
-    """No response came."""
+    """Handle a search without a response."""
     member.finding = None
     _try_again(member, now_ms)
 
@@ -50,7 +50,7 @@ def not_found(member: Member, send: Send, now_ms: int, result: Result) -> None:
 def mark_coordinator_unknown(
     member: Member, now_ms: int, result: Result, fail: Callable[[Member, Send, int, Result], None]
 ) -> None:
-    """The coordinator has failed or moved: forget it, and abandon the requests sent to it."""
+    """Drop a coordinator that has failed or moved, and abandon the requests sent to it."""
     if member.coordinator is None:
         return
     member.coordinator = None

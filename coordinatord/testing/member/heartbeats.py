@@ -8,7 +8,7 @@ The thread acts whenever one of its deadlines passes:
 | coordinator unknown        | find the coordinator; back off                                         |
 | no response for a session  | treat the coordinator as failed                                        |
 | no poll for max.poll       | leave the group; a static member just stops (KIP-345)                  |
-| a heartbeat is due         | send it; the next is due an interval later, answered or not            |
+| a heartbeat is due         | send it; the next is due an interval later, with or without a response |
 
 Responses have these effects:
 
@@ -23,8 +23,9 @@ Responses have these effects:
 | the last three, for an earlier generation     | restarts      | nothing                                              |
 | any other error, or no response               | continues     | again after the back-off                             |
 
-Without a thread, all of this happens within poll only, so that an application that works longer than a session between
-two polls is removed. There REBALANCE_IN_PROGRESS is a failure like others, and there is no poll timer.
+Without a thread, all of this happens within poll only, so that the coordinator removes a member whose application takes
+longer than a session between two polls. In this policy REBALANCE_IN_PROGRESS is a failure like others, and there is no
+poll timer.
 
 Kafka's thread checks every `retry.backoff.ms` while the application does not poll; this one wakes at the deadline.
 """
@@ -44,11 +45,11 @@ from kafka_wire.api.heartbeat import HeartbeatResponse
 from kafka_wire.errors import ErrorCode, error_of
 
 POLL_TIMEOUT_EXPIRED: Final = "consumer poll timeout has expired."
-"""How Kafka's reason for leaving begins."""
+"""First sentence of Kafka's reason for leaving."""
 
 
 def tick(member: Member, now_ms: int, result: Result) -> None:
-    """Run the heartbeat thread once, and again while it finds something to do."""
+    """Run the heartbeat thread once, and again while an action changes its state."""
     heartbeat = member.heartbeat
     while member.heartbeats:
         if member.coordinator is None:
@@ -67,7 +68,7 @@ def tick(member: Member, now_ms: int, result: Result) -> None:
 
 
 def _poll_timeout_expired(member: Member, result: Result) -> None:
-    """Leave, and say what helps: in the log, and in the reason, which the coordinator's operators read.
+    """Leave, and give the remedy in the log and in the reason, which operators of the coordinator can read.
 
     Kafka 4.3 has the remedy in the log alone; its reason ends after "consumer poll timeout has expired."
     """
@@ -87,7 +88,7 @@ def _poll_timeout_expired(member: Member, result: Result) -> None:
 
 
 def run_task(member: Member, now_ms: int, result: Result) -> None:
-    """Run the delayed task of the client without a thread. It runs again only when it is scheduled again."""
+    """Run the delayed task of the client without a thread. The task runs again only when it is scheduled again."""
     heartbeat = member.heartbeat
     member.task_ms = NEVER
     if member.generation.generation_id < 0 or member.rejoin_needed or member.coordinator is None:
@@ -137,7 +138,7 @@ def answered(member: Member, send: Send, response: HeartbeatResponse, now_ms: in
 
 
 def unanswered(member: Member, now_ms: int) -> None:
-    """No response came: the connection broke."""
+    """Handle a heartbeat without a response: the connection broke."""
     _failed(member, now_ms)
 
 

@@ -1,11 +1,11 @@
-"""The steps once the coordinator is known: JoinGroup, the leader's assignment, and SyncGroup.
+"""Joining once the coordinator is known: JoinGroup, the leader's assignment, and SyncGroup.
 
-`ensure_active_group` is a loop that goes as far as it can and is called again at the next event:
+`ensure_active_group` is a loop that runs as far as it can and is called again at the next event:
 
 1. `prepare` (onJoinPrepare): commit the consumed offsets if auto-commit is on, then give up partitions: all (eager),
    those no longer subscribed to (cooperative), or all as lost if the member is out of the group.
 2. JoinGroup. After MEMBER_ID_REQUIRED, UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION or REBALANCE_IN_PROGRESS the next one
-   follows at once, after other retriable errors after a back-off. All other errors go to the application.
+   follows at once, after other retriable errors after a back-off. The application's poll raises all other errors.
 3. SyncGroup immediately after it; the leader sends all members' assignments.
 4. `complete` (onJoinComplete), in the application's next poll: take the assignment. A cooperative member that gives up
    partitions rejoins at once, so that other members can get them.
@@ -39,7 +39,9 @@ from kafka_wire.api.sync_group import SyncGroupResponse
 from kafka_wire.errors import DecodeError, ErrorCode, error_of
 
 JOIN_TIMEOUT_LAPSE_MS: Final = 5_000
-"""A JoinGroup may be parked for the rebalance timeout, and its response needs some more time."""
+"""Additional time in milliseconds for a JoinGroup: it may be parked for the rebalance timeout, and its response takes
+time.
+"""
 
 COORDINATOR_GONE: Final = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 JOIN_AT_ONCE: Final = frozenset(
@@ -53,11 +55,13 @@ AT_ONCE: Final = JOIN_AT_ONCE | SYNC_AT_ONCE
 
 JOIN_ERRORS: Final = JOIN_AT_ONCE | COORDINATOR_GONE | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 SYNC_ERRORS: Final = SYNC_AT_ONCE | COORDINATOR_GONE
-"""The retriable errors of SyncGroup; Kafka's coordinators never answer it with COORDINATOR_LOAD_IN_PROGRESS."""
+"""Retriable errors of SyncGroup; Kafka's coordinators never respond to it with COORDINATOR_LOAD_IN_PROGRESS."""
 
 
 def rejoin_needed_or_pending(member: Member) -> bool:
-    """Whether to join: a rejoin was requested, the topics of the last assignment changed, or the subscription did."""
+    """Return whether to join: a rejoin was requested, the topics of the last assignment changed, or the subscription
+    did.
+    """
     if not member.subscription:
         return False
     assigned_of = member.assignment_snapshot
@@ -75,7 +79,7 @@ def rejoin_needed_or_pending(member: Member) -> bool:
 
 
 def ensure_active_group(member: Member, now_ms: int, result: Result) -> bool:
-    """Whether the group is joined and synced; if not, the next step is in progress or scheduled."""
+    """Return whether the group is joined and synced; if not, the next step is in progress or scheduled."""
     while rejoin_needed_or_pending(member):
         if not ensure_coordinator(member, now_ms, result):
             return False
@@ -108,7 +112,7 @@ def ensure_active_group(member: Member, now_ms: int, result: Result) -> bool:
 
 
 def _go_on_after(join: Join, member: Member, now_ms: int) -> bool:
-    """Handle a failed join. Returns whether to join again at once."""
+    """Handle a failed join. Return whether to join again at once."""
     error = join.error
     assert error is not None
     if error is not ErrorCode.MEMBER_ID_REQUIRED:
@@ -124,14 +128,16 @@ def _go_on_after(join: Join, member: Member, now_ms: int) -> bool:
 
 
 def exception_name(error: ErrorCode) -> str:
-    """Java's name of the error, as coordinators see it in the reason of a rejoin."""
+    """Return Java's name of the error, as coordinators receive it in the reason of a rejoin."""
     if error is DISCONNECTED:
         return "DisconnectException"
     return "".join(word.capitalize() for word in error.name.split("_")) + "Exception"
 
 
 def _prepare(member: Member, now_ms: int, result: Result) -> bool:
-    """Whether the member is ready to join: the commit is done or given up, and partitions have been given up."""
+    """Return whether the member is ready to join: the commit is done or abandoned, and partitions
+    have been given up.
+    """
     if not commit_before_rejoin(member, now_ms, result):
         return False
     owned = member.assignment
@@ -161,7 +167,7 @@ def _send_join(member: Member, result: Result) -> None:
     member.joined_subscription = member.subscription
     rebalance_timeout_ms = settings.max_poll_interval_ms
     if settings.single_threaded:
-        rebalance_timeout_ms = settings.session_timeout_ms  # as JoinGroup v0 had it
+        rebalance_timeout_ms = settings.session_timeout_ms  # the value of JoinGroup v0
     protocols = [
         JoinGroupRequestProtocol(
             name,
@@ -224,8 +230,8 @@ def go_on_leading(member: Member, result: Result) -> None:
     if member.election is None:
         return
     if member.state is not COMPLETING_REBALANCE:
-        # The heartbeat thread has learned meanwhile that the member is out of the group. Kafka's client learns this by
-        # a SyncGroup without a generation; its response is known.
+        # A heartbeat in the meantime had the response that the member is out of the group. Kafka's client gets the same
+        # error for a SyncGroup without a generation; its response is known.
         member.election = None
         _end(member, ErrorCode.UNKNOWN_MEMBER_ID)
         return
@@ -242,7 +248,7 @@ def _not_joined(member: Member, send: Send, error: ErrorCode, member_id: str, no
         _end(member, error)
         coordinator_failed(member, now_ms, result)
     elif error is ErrorCode.MEMBER_ID_REQUIRED:
-        # KIP-394: join again with the id that the coordinator gave.
+        # KIP-394: join again with the member id from the coordinator.
         member.generation = Generation(-1, member_id)
         member.request_rejoin(f"need to re-join with the given member-id: {member_id}")
     _end(member, error, fatal=error not in JOIN_ERRORS)
@@ -283,19 +289,19 @@ def _synced(member: Member, response: SyncGroupResponse, now_ms: int, result: Re
 
 
 def unanswered(member: Member, send: Send, now_ms: int, result: Result) -> None:
-    """No response to JoinGroup or SyncGroup came."""
+    """Handle a JoinGroup or SyncGroup without a response."""
     _end(member, DISCONNECTED)
 
 
 def unsupported(member: Member, what: str) -> None:
-    """The broker has no version of JoinGroup or SyncGroup that can be used."""
+    """Handle a broker without a usable version of JoinGroup or SyncGroup."""
     if member.join is not None:
         member.join.what = what
     _end(member, ErrorCode.UNSUPPORTED_VERSION)
 
 
 def _end(member: Member, error: ErrorCode, *, fatal: bool = False) -> None:
-    """End the current join with an error; the first error counts."""
+    """End the current join with an error; later errors are ignored."""
     if member.join is not None and member.join.error is None and member.join.assignment is None:
         member.join.error = error
         member.join.fatal = fatal

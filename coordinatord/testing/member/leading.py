@@ -1,4 +1,4 @@
-"""The leader's work between its JoinGroup and its SyncGroup: read all subscriptions, know the topics, assign."""
+"""Work of the leader between JoinGroup and SyncGroup: read all subscriptions, get metadata of the topics, assign."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from kafka_wire.errors import DecodeError, ErrorCode
 
 
 def lead(member: Member, response: JoinGroupResponse, result: Result) -> ErrorCode:
-    """Assign, or request metadata first. From now on the leader watches the topics of all members."""
+    """Assign, or request metadata first. From now on the leader watches the topics of all members. Returns an error, or
+    NONE.
+    """
     topics: set[str] = set()
     try:
         for other in response.members:
@@ -27,7 +29,9 @@ def lead(member: Member, response: JoinGroupResponse, result: Result) -> ErrorCo
 
 
 def assign(member: Member, result: Result) -> ErrorCode:
-    """Compute the assignment and send it. A restarted static leader is told not to (KIP-814)."""
+    """Compute the assignment and send it. Returns an error, or NONE. A restarted static leader skips the assignment
+    (KIP-814).
+    """
     response = member.election
     assert response is not None
     member.election = None
@@ -45,7 +49,7 @@ def assign(member: Member, result: Result) -> ErrorCode:
     topics = {name: info.racks for name, info in member.cluster.topics.items()}
     try:
         assignment = assignor.assign(topics, subscriptions)
-    except Exception as problem:  # the application's assignor may raise anything; its poll is told, as Kafka's is
+    except Exception as problem:  # an application's assignor may raise any exception; its poll raises an error
         if member.join is not None:
             member.join.what = f"assignor {assignor.name}: {problem!r}"
         return ErrorCode.UNKNOWN_SERVER_ERROR
@@ -57,8 +61,9 @@ def assign(member: Member, result: Result) -> ErrorCode:
 def send_sync(member: Member, assignments: dict[str, bytes], result: Result) -> None:
     """Send SyncGroup; a follower sends no assignments.
 
-    It has a member id, in every version that Kafka ever had. The article 5.4.7 says that neither request nor response
-    has one, since JoinGroup had it before; the coordinator could not tell then whose assignment to answer with.
+    The request has a member id, in every version that Kafka ever had. The article 5.4.7 claims that neither request nor
+    response has one, since JoinGroup had it before; but without a member id, the coordinator could not select the
+    assignment for the response.
     """
     generation = member.generation
     request = SyncGroupRequest(

@@ -1,4 +1,4 @@
-"""LeaveGroup: tell the coordinator once that the member leaves, and leave."""
+"""LeaveGroup: sent once when the member leaves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
 
 
 def leave_group(member: Member, leave: bool | None, reason: str, result: Result) -> None:
-    """Leave the group, whether or not the coordinator learns of it. `leave` as in events.Close."""
+    """Leave the group, with or without a response of the coordinator. `leave` as in events.Close."""
     if leave is None:
         leave = member.settings.group_instance_id is None
     if leave and member.coordinator is not None and member.state is not UNJOINED and member.generation.member_id:

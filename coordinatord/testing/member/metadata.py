@@ -1,4 +1,4 @@
-"""Metadata: which topics to ask about, and when to ask again."""
+"""Metadata requests: their topics, and when to repeat them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def maintain(member: Member, now_ms: int, result: Result) -> None:
 
 
 def watch(member: Member, topics: frozenset[str], result: Result) -> bool:
-    """Watch the topics of all members, as a leader does. Returns whether all are known; requests metadata if not."""
+    """Watch the topics of all members, as a leader does. Return whether all are known; request metadata if not."""
     member.group_subscription = topics
     if topics <= member.cluster.asked and not member.metadata_wanted:
         member.metadata_snapshot = _snapshot(member)
@@ -34,10 +34,10 @@ def watch(member: Member, topics: frozenset[str], result: Result) -> bool:
 
 
 def learned(member: Member, send: Send, response: MetadataResponse | Cluster, now_ms: int, result: Result) -> bool:
-    """Handle the response. Returns whether it covers all that a waiting leader needs."""
+    """Handle the response. Return whether it has all topics that a waiting leader needs."""
     cluster = response if isinstance(response, Cluster) else Cluster.of(response)
     member.metadata_send = None
-    if cluster.error or not cluster.nodes:  # a broker that is still starting knows no brokers
+    if cluster.error or not cluster.nodes:  # a starting broker returns no brokers
         not_learned(member, send, now_ms, result)
         return False
     member.cluster = cluster
@@ -59,7 +59,7 @@ def learned(member: Member, send: Send, response: MetadataResponse | Cluster, no
 
 
 def not_learned(member: Member, send: Send, now_ms: int, result: Result) -> None:
-    """No response came. A waiting leader retries by itself, other members at their next poll."""
+    """Handle a request without a response. A waiting leader retries by itself, other members at their next poll."""
     member.metadata_send = None
     member.metadata_wanted = True
     member.metadata_again_ms = now_ms + member.backoff.after_ms(member.metadata_attempts)
@@ -72,7 +72,7 @@ def _topics(member: Member) -> frozenset[str]:
 
 
 def _snapshot(member: Member) -> dict[str, object]:
-    """What an assignment depends on: the partition counts and, if the member has a rack, the partitions' racks."""
+    """Return the input of an assignment: the partition counts or, if the member has a rack, the partitions' racks."""
     rack_matters = bool(member.settings.client_rack)
     known = member.cluster.topics
     return {
@@ -85,7 +85,7 @@ def _snapshot(member: Member) -> dict[str, object]:
 def _ask(member: Member, result: Result) -> None:
     membership = member.membership
     if membership is not None and membership.pattern is not None:
-        # What the expression matches, only the coordinator knows: it tells the topics' ids.
+        # Only the coordinator resolves the expression; its assignment has the topics' ids.
         topics = [MetadataRequestTopic(topic_id) for topic_id in membership.target.partitions]
     else:
         topics = [MetadataRequestTopic(name=topic) for topic in sorted(_topics(member))]

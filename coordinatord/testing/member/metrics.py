@@ -1,4 +1,4 @@
-"""What a member has measured, as plain counters: Kafka's sensors, without a registry and without windows of time.
+"""Measurements of a member, as plain counters: Kafka's sensors, without a registry and without windows of time.
 
 | sensor              | what is recorded                                           | Kafka's metrics                   |
 |---------------------|------------------------------------------------------------|-----------------------------------|
@@ -8,7 +8,8 @@
 | heartbeat_latency   | milliseconds to a heartbeat's response, an error or not    | heartbeat-response-time, -total   |
 | records_lag         | records between the position and the high watermark        | records-lag, records-lag-max      |
 
-Latencies run until the member reads the response, as in Kafka: while nobody reads the network, responses wait.
+Latencies run until the member reads the response, as in Kafka: while no call or thread reads the network, responses
+wait.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Sensor:
-    """Counts values. `last` and `max` are None before the first."""
+    """Counter of values. `last` and `max` are None before the first value."""
 
     count: int = 0
     total: int = 0
@@ -35,13 +36,13 @@ class Sensor:
 
     @property
     def average(self) -> float | None:
-        """The mean of all values; None before the first."""
+        """Mean of all values; None before the first."""
         return self.total / self.count if self.count else None
 
 
 @dataclass(slots=True)
 class Metrics:
-    """One member's sensors; see the module's docstring. Milliseconds, and records."""
+    """Sensors of one member; see the module's docstring. Milliseconds, and records."""
 
     fetch_latency: Sensor = field(default_factory=Sensor)
     fetch_throttle_time: Sensor = field(default_factory=Sensor)

@@ -1,4 +1,4 @@
-"""Dispatches a response, or its absence, to its handler."""
+"""Dispatch of a response, or of its absence, to its handler."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ OnAnswer = Callable[[Member, Send, Any, int, Result], None]
 OnFailure = Callable[[Member, Send, int, Result], None]
 
 HANDLERS: dict[type[Any], tuple[OnAnswer, OnFailure]] = {}
-"""By request type; step.py fills it."""
+"""Handlers by request type; step.py fills it."""
 
 
 def coordinator_failed(member: Member, now_ms: int, result: Result) -> None:
-    """Forget the coordinator. The requests sent to it get no response."""
+    """Drop the coordinator. The requests sent to it get no response."""
     mark_coordinator_unknown(member, now_ms, result, fail)
 
 
 def deliver(member: Member, send: Send, response: Any, now_ms: int, result: Result) -> None:
-    """Handle a response. None: it did not come and never will."""
+    """Handle a response; None if no response will arrive."""
     if send.abandoned:
         return
     if response is None:

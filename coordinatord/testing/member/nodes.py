@@ -1,19 +1,19 @@
-"""Which node to ask what any node can answer: Kafka's leastLoadedNode, its reconnect back-off, and re-bootstrapping.
+"""Choice of a node for requests to any node: Kafka's leastLoadedNode, reconnect back-off, and re-bootstrapping.
 
-A connection is (node id, whether it is the coordinator's). The coordinator has one of its own beside the one for data,
-so that a heartbeat does not wait behind a parked Fetch; Kafka's client gives it the node id `Integer.MAX_VALUE - id`.
-Bootstrap servers have the ids -1, -2 …, as in Kafka, until the first metadata replace them.
+A connection is (node id, whether it is the coordinator's). The coordinator has a separate connection beside the one for
+data, so that a heartbeat does not wait behind a parked Fetch; Kafka's client gives it the node id `Integer.MAX_VALUE -
+id`. Bootstrap servers have the ids -1, -2 …, as in Kafka, until the first metadata replace them.
 
-| of the nodes known now                             | the one asked                                     |
+| of the nodes known now                             | the chosen one                                    |
 |----------------------------------------------------|---------------------------------------------------|
 | some have a connection that is ready               | the one with the fewest requests in flight        |
 | none, but a connection is being made               | that one                                          |
 | none, but some are not in their back-off           | the one whose last attempt was the longest ago    |
 | all have failed and are in their back-off          | none: begin again with the bootstrap servers      |
 
-Where nodes are equal, a random one is first. The last row is `metadata.recovery.strategy=rebootstrap` (KIP-899), the
-default since Kafka 4.0. A client also begins again if no metadata have come for
-`metadata.recovery.rebootstrap.trigger.ms`, or if a broker tells it to (REBOOTSTRAP_REQUIRED; both KIP-1102).
+Among equal nodes, the choice is random. The last row is `metadata.recovery.strategy=rebootstrap` (KIP-899), the default
+since Kafka 4.0. A client also begins again if no metadata have arrived for `metadata.recovery.rebootstrap.trigger.ms`,
+or if a broker responds with REBOOTSTRAP_REQUIRED (both KIP-1102).
 
 No clock and no I/O: time and random numbers are passed in.
 """
@@ -34,16 +34,16 @@ Connection = tuple[int, bool]
 
 
 class State(Enum):
-    """Kafka's ConnectionState, as far as it matters here."""
+    """Kafka's ConnectionState, with the states that are needed here."""
 
-    CONNECTING = auto()  # or asking for the broker's versions
+    CONNECTING = auto()  # or the broker's versions are requested
     READY = auto()
     DISCONNECTED = auto()
 
 
 @dataclass(slots=True)
 class Link:
-    """What is known of one connection: Kafka's NodeConnectionState, and its InFlightRequests."""
+    """State of one connection: Kafka's NodeConnectionState, and its InFlightRequests."""
 
     state: State = State.DISCONNECTED
     in_flight: int = 0
@@ -53,7 +53,9 @@ class Link:
 
 
 class Nodes:
-    """See the module's docstring. `random` gives a number from 0 to below 1."""
+    """All known nodes and their connections; see the module's docstring. `random` returns a number
+    from 0 to below 1.
+    """
 
     def __init__(
         self,
@@ -75,18 +77,18 @@ class Nodes:
         self.known: Mapping[int, Address] = self._bootstrap
 
     def address(self, node_id: int) -> Address | None:
-        """Where a node listens; None if it is not known (any more)."""
+        """Return the address of a node; None if it is not known (any more)."""
         return self.known.get(node_id) or self._bootstrap.get(node_id)
 
     @property
     def is_bootstrapping(self) -> bool:
-        """Whether only the bootstrap servers are known."""
+        """True if only the bootstrap servers are known."""
         return self.known is self._bootstrap
 
-    # What there is
+    # Known nodes
 
     def learned(self, nodes: Mapping[int, Address]) -> None:
-        """Metadata have come: these are the nodes. Their connections stay."""
+        """Replace the known nodes with those of new metadata. Connections stay."""
         self._wants_metadata_since_ms = None
         self.known = nodes
         gone = [each for each in self._links if each[0] >= 0 and not each[1] and each[0] not in nodes]
@@ -98,10 +100,12 @@ class Nodes:
         """Begin again with the bootstrap servers, until the next metadata."""
         self.known = self._bootstrap
 
-    # Which one to ask
+    # Choice of a node
 
     def choose(self, now_ms: int) -> int | None:
-        """The least loaded node; if there is none, of the bootstrap servers. None: all are in their back-off."""
+        """Return the least loaded node; if there is none, choose among the bootstrap servers. None: all are in their
+        back-off.
+        """
         chosen = self.least_loaded(now_ms)
         if chosen is None and self._rebootstraps and not self.is_bootstrapping:
             self.rebootstrap()
@@ -109,7 +113,9 @@ class Nodes:
         return chosen
 
     def choose_for_metadata(self, now_ms: int) -> int | None:
-        """The same. If this has gone on for too long without metadata, begin again first."""
+        """Return the node for a metadata request, as `choose` does; after too long a time without metadata,
+        re-bootstrap first.
+        """
         if self._wants_metadata_since_ms is None:
             self._wants_metadata_since_ms = now_ms
         elif self._rebootstraps and now_ms - self._wants_metadata_since_ms > self._trigger_ms:
@@ -118,7 +124,7 @@ class Nodes:
         return self.choose(now_ms)
 
     def least_loaded(self, now_ms: int) -> int | None:
-        """The first row of the table that applies; None for the last one."""
+        """Return the node of the first row of the table that applies; None for the last row."""
         order = list(self.known)
         first = int(self._random() * len(order))
         links = [(self._links.get((node_id, False), Link()), node_id) for node_id in order[first:] + order[:first]]
@@ -132,42 +138,42 @@ class Nodes:
         return min(free, key=lambda each: each[0])[1] if free else None
 
     def delay_ms(self, connection: Connection, now_ms: int) -> int:
-        """How long a connection must not be made: the rest of its back-off."""
+        """Return the rest of a connection's back-off in milliseconds; it must not be opened before."""
         link = self._links.get(connection)
         if link is None or link.state is not State.DISCONNECTED:
             return 0
         return max(0, link.retry_at_ms - now_ms)
 
-    # What happens to connections
+    # Events of connections
 
     def connecting(self, connection: Connection, now_ms: int) -> None:
-        """It is being made."""
+        """Note that the connection is being opened."""
         link = self._link(connection)
         link.state, link.last_attempt_ms, link.in_flight = State.CONNECTING, now_ms, 0
 
     def ready(self, connection: Connection) -> None:
-        """It can take requests: the node has failed no more."""
+        """Note that the connection is ready for requests, and reset the node's failures."""
         link = self._link(connection)
         link.state, link.failures = State.READY, 0
 
     def asked(self, connection: Connection) -> None:
-        """A request was given to it."""
+        """Count a request that was sent on the connection."""
         self._link(connection).in_flight += 1
 
     def answered(self, connection: Connection) -> None:
-        """A request has its response, or will have none."""
+        """Count the response to a request, or its failure."""
         link = self._link(connection)
         link.in_flight = max(0, link.in_flight - 1)
 
     def lost(self, connection: Connection, now_ms: int) -> None:
-        """It could not be made, or has broken: back off, for longer each time."""
+        """Note that the connection could not be opened, or has broken; back off, for longer each time."""
         link = self._link(connection)
         link.state, link.in_flight, link.last_attempt_ms = State.DISCONNECTED, 0, now_ms
         link.retry_at_ms = now_ms + self._backoff.after_ms(link.failures)
         link.failures += 1
 
     def hung_up(self, connection: Connection) -> None:
-        """We have closed it, so there is nothing to back off from. (Kafka's client backs off here, too.)"""
+        """Forget a connection that we have closed: no back-off is needed. (Kafka's client backs off here, too.)"""
         self._links.pop(connection, None)
 
     def _link(self, connection: Connection) -> Link:

@@ -1,4 +1,4 @@
-"""The six steps of a poll. Each event runs the steps as far as they can go.
+"""Steps of a poll. Each event runs the six steps as far as they can go.
 
 1. coordinate: find the coordinator, join and sync, auto-commit when it is due
 2. set positions: from committed offsets, otherwise by the reset policy
@@ -65,7 +65,7 @@ def _poll(member: Member, now_ms: int, result: Result) -> None:
             _return(member, Polled(handed), now_ms, result)
             return
         if not blocked and member.settings.fetches:
-            look_up(member, now_ms, result)  # a kept response may say that an offset is out of range
+            look_up(member, now_ms, result)  # a kept response may be an out-of-range error
     if member.failure is not None:
         error, what = member.failure
         member.failure = None
@@ -77,7 +77,7 @@ def _poll(member: Member, now_ms: int, result: Result) -> None:
 
 
 def _coordinate(member: Member, now_ms: int, result: Result) -> bool:
-    """Steps 1 and 2. Returns False if the poll must wait here. A poll does not wait for a join (KIP-429)."""
+    """Run steps 1 and 2. Return False if the poll must wait here. A poll does not wait for a join (KIP-429)."""
     if member.membership is not None:
         take_part(member, now_ms, result)
         reconcile(member, now_ms, result)
@@ -119,8 +119,9 @@ def _close(member: Member, now_ms: int, result: Result) -> None:
 
 
 def _awaited(member: Member) -> int:
-    """The number of requests to the coordinator that a close waits for, until its timeout (awaitPendingRequests): all
-    except JoinGroup and SyncGroup, whose responses are useless to a closed member. Kafka waits for these, too.
+    """Return the number of requests to the coordinator that a close waits for, until its timeout
+    (awaitPendingRequests): all except JoinGroup and SyncGroup, whose responses are useless to a closed member. Kafka
+    waits for these, too.
     """
     return sum(type(each.request) not in (JoinGroupRequest, SyncGroupRequest) for each in member.in_flight)
 
@@ -145,7 +146,7 @@ def wake_up(member: Member, now_ms: int, result: Result) -> None:
     if sync is not None and member.closing is None:
         member.sync_commit = None
         if sync.send is not None:
-            sync.send.context = None  # the call ends here: nobody is told the result of the commit
+            sync.send.context = None  # the call ends here: the result of the commit is dropped
     if member.in_poll:
         _return(member, Polled({}), now_ms, result)
 
@@ -160,5 +161,5 @@ def begin_close(member: Member, now_ms: int, result: Result) -> None:
 
 
 def _is_member(member: Member) -> bool:
-    """Whether a commit may succeed."""
+    """Return whether a commit may succeed."""
     return member.state is STABLE if member.membership is None else member.membership.epoch > 0

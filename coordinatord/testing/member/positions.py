@@ -1,4 +1,4 @@
-"""Positions: the committed offset, else `auto.offset.reset`, which ListOffsets turns into an offset."""
+"""Positions of partitions: the committed offset, else `auto.offset.reset`, which ListOffsets turns into an offset."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from kafka_wire.api.offset_fetch import (
 from kafka_wire.errors import ErrorCode, error_of
 
 TIMESTAMPS: Final = {"latest": -1, "earliest": -2}
-"""The timestamps that ListOffsets is asked for."""
+"""Timestamps in ListOffsets requests, by reset policy."""
 
 CONSUMER_REPLICA_ID: Final = -1
 
 
 def assign_partitions(member: Member, partitions: Iterable[TopicPartition]) -> None:
-    """Own exactly these partitions, sorted; those owned before keep their position."""
+    """Own exactly these partitions, sorted; partitions that were owned before keep their position."""
     owned = member.partitions
     member.partitions = {each: owned.get(each) or PartitionState() for each in sorted(partitions)}
 
 
 def update_positions(member: Member, now_ms: int, result: Result) -> bool:
-    """Whether all required committed offsets are known; resets may be in progress."""
+    """Return whether all required committed offsets are known; resets may be in progress."""
     unknown = [each for each, state in member.partitions.items() if state.position is None and state.reset is None]
     if unknown and not _committed_known(member, unknown, now_ms, result):
         return False
@@ -114,7 +114,7 @@ def _not_committed(member: Member, error: ErrorCode, now_ms: int, result: Result
     if error in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR):
         coordinator_failed(member, now_ms, result)
     elif member.membership is not None and error in (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
-        pass  # the next heartbeat tells the member its epoch, or that it has none
+        pass  # the next heartbeat's response has the member epoch, or an error
     elif error not in RETRIABLE or error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         member.failure = (error, "OffsetFetch")
     member.offset_fetch_again_ms = now_ms + member.backoff.after_ms(member.offset_fetch_attempts)
@@ -123,7 +123,7 @@ def _not_committed(member: Member, error: ErrorCode, now_ms: int, result: Result
 
 
 def committed_unanswered(member: Member, send: Send, now_ms: int, result: Result) -> None:
-    """No response came: ask again."""
+    """Handle an OffsetFetch without a response: repeat it later."""
     if send.context is not None:
         member.offset_fetch = None
         _not_committed(member, DISCONNECTED, now_ms, result)
@@ -173,7 +173,7 @@ def look_up(member: Member, now_ms: int, result: Result) -> None:
 
 
 def looked_up(member: Member, send: Send, response: ListOffsetsResponse, now_ms: int, result: Result) -> None:
-    """Handle ListOffsets' response: set the positions that are still wanted."""
+    """Handle ListOffsets' response: set the positions that are still needed."""
     for topic in response.topics:
         for each in topic.partitions:
             partition = (topic.name, each.partition_index)
@@ -190,7 +190,7 @@ def looked_up(member: Member, send: Send, response: ListOffsetsResponse, now_ms:
 
 
 def not_looked_up(member: Member, send: Send, now_ms: int, result: Result) -> None:
-    """No response came."""
+    """Handle a ListOffsets without a response."""
     for partition in send.context:
         state = member.partitions.get(partition)
         if state is not None and state.reset is not None:
@@ -204,7 +204,7 @@ def _look_up_later(member: Member, state: PartitionState, now_ms: int) -> None:
 
 
 def leader_of(member: Member, partition: TopicPartition) -> int | None:
-    """The node to ask about a partition; None if its leader is unknown."""
+    """Return the leader of a partition; None if it is unknown."""
     info = member.cluster.topics.get(partition[0])
     if info is None or partition[1] >= len(info.leaders) or info.leaders[partition[1]] < 0:
         return None

@@ -1,4 +1,4 @@
-"""What one step asks of the shell: requests to send, and results for the application."""
+"""Result of one step: requests for the shell to send, and results for the application."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafka_wire.records.batch import Record
 
 
 class Assigned(NamedTuple):
-    """Partitions that were added (ConsumerRebalanceListener.onPartitionsAssigned); may be empty."""
+    """Added partitions (ConsumerRebalanceListener.onPartitionsAssigned); may be empty."""
 
     partitions: tuple[TopicPartition, ...]
 
@@ -31,7 +31,7 @@ class Lost(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """The member's state changed. `generation` is the one after; `reason` is the one sent with a rejoin."""
+    """Change of the member's state. `generation` is the one after; `reason` is the one sent with a rejoin."""
 
     old: str
     new: str
@@ -40,7 +40,7 @@ class Transition(NamedTuple):
 
 
 class Polled(NamedTuple):
-    """A poll has returned, with records by partition, or with an error for the application."""
+    """Result of a poll: records by partition, or an error for the application."""
 
     records: dict[TopicPartition, list[Record]]
     error: ErrorCode | None = None
@@ -48,7 +48,7 @@ class Polled(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """The result of a commit. `event` is the application's; None for the member's own commit (auto-commit)."""
+    """Result of a commit. `event` is the application's; None for the member's own commit (auto-commit)."""
 
     event: Commit | None
     offsets: dict[TopicPartition, int]
@@ -57,7 +57,7 @@ class Committed(NamedTuple):
 
 @dataclass(slots=True)
 class Result:
-    """See the module's docstring. `disconnect`: close the coordinator's connection; its requests are abandoned."""
+    """All results of a step. `disconnect`: close the coordinator's connection; its requests are abandoned."""
 
     sends: list[Send] = field(default_factory=list)
     changes: list[Assigned | Revoked | Lost] = field(default_factory=list)

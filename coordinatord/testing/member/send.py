@@ -1,4 +1,4 @@
-"""A request that a step asks the shell to send."""
+"""A request that a step returns for the shell to send."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 ANY_NODE: Final = -1
-"""Send to the least busy of all known nodes, before the first metadata of the bootstrap servers: see nodes.py."""
+"""Node id for the least loaded of all known nodes, or of the bootstrap servers before the first
+metadata: see nodes.py.
+"""
 
 
 class Generation(NamedTuple):
-    """The member's identity in the group, as of a join."""
+    """Identity of the member in the group after a join."""
 
     generation_id: int = -1
     member_id: str = ""
@@ -28,7 +30,7 @@ class Send:
     group: bool
     request: Any
     timeout_ms: int
-    generation: Generation = NO_GENERATION  # when this was sent
+    generation: Generation = NO_GENERATION  # at the time of sending
     context: Any = None  # for the handler of its response
     abandoned: bool = False  # its response must be dropped
-    sent_ms: int = 0  # when the step asked for it
+    sent_ms: int = 0  # time of the step

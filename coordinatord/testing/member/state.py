@@ -1,6 +1,6 @@
-"""A member: its settings, the state of its membership, its view of the cluster, its partitions.
+"""A member: its settings, the state of its membership, its metadata about the cluster, its partitions.
 
-| state               | what it waits for                          | heartbeats |
+| state               | waits for                                  | heartbeats |
 |---------------------|--------------------------------------------|------------|
 | UNJOINED            | the application to poll                    | no         |
 | PREPARING_REBALANCE | the response to its JoinGroup              | no         |
@@ -8,7 +8,8 @@
 | STABLE              | nothing: it owns its partitions            | yes        |
 
 This is the classic protocol. A member of the consumer protocol (KIP-848) has a `membership`, whose states are in
-consumer/state.py; its `state` stays UNJOINED, and its `generation` is its id and epoch, or -1 without a group.
+consumer/state.py; its `state` stays UNJOINED, and its `generation` is its member id and member epoch, or -1 without a
+group.
 
 All state is volatile. Times are milliseconds of one clock that never decreases.
 """
@@ -37,7 +38,7 @@ from kafka_wire.api.join_group import JoinGroupResponse
 from kafka_wire.errors import ErrorCode
 
 DISCONNECTED: Final = ErrorCode.NETWORK_EXCEPTION
-"""Stands for "no response": the connection broke, or the time was up."""
+"""Error for "no response": the connection broke, or the timeout has passed."""
 
 RETRIABLE: Final = frozenset(
     {
@@ -52,11 +53,11 @@ RETRIABLE: Final = frozenset(
         ErrorCode.UNSTABLE_OFFSET_COMMIT,
     }
 )
-"""Errors that may pass on a retry: Kafka's RetriableException, as far as groups meet them."""
+"""Errors that a retry may solve: Kafka's RetriableException, those that occur in groups."""
 
 
 class MemberState(Enum):
-    """Kafka's MemberState."""
+    """Kafka's MemberState of the classic protocol."""
 
     UNJOINED = "UNJOINED"
     PREPARING_REBALANCE = "PREPARING_REBALANCE"
@@ -84,7 +85,7 @@ class MemberSettings:
 
     group_id: str
     group_instance_id: str | None = None
-    group_protocol: str = "classic"  # or consumer: then the coordinator decides on sessions, heartbeats, assignments
+    group_protocol: str = "classic"  # or consumer: then the coordinator controls sessions, heartbeats, assignments
     group_remote_assignor: str | None = None
     client_rack: str = ""
     session_timeout_ms: int = 45_000
@@ -109,7 +110,7 @@ class MemberSettings:
     fetch_max_bytes: int = 52_428_800
     fetch_max_wait_ms: int = 500
     max_partition_fetch_bytes: int = 1_048_576
-    # Not in Kafka. False: never fetch; a test that needs the group only is spared positions and records.
+    # Not in Kafka. False: never fetch; a test that needs the group only saves positions and records.
     fetches: bool = True
     # Not in Kafka. The consumer before KIP-62: heartbeats are tasks in the queue of a client that runs in poll only.
     single_threaded: bool = False
@@ -135,11 +136,11 @@ class MemberSettings:
 
 @dataclass(slots=True, eq=False)
 class PartitionState:
-    """One assigned partition. Offsets are None while they are unknown."""
+    """State of one assigned partition. Offsets are None while they are unknown."""
 
     position: int | None = None  # the next offset to return
-    high_watermark: int | None = None  # as of the last fetch
-    committed: int | None = None  # as of the last OffsetFetch, or the last commit of this member
+    high_watermark: int | None = None  # at the last fetch
+    committed: int | None = None  # at the last OffsetFetch, or the last commit of this member
     reset: str | None = None  # the policy of the lookup in progress
     retry_at_ms: int = 0  # no retry before this time
     paused: bool = False
@@ -148,12 +149,14 @@ class PartitionState:
 
     @property
     def is_fetchable(self) -> bool:
-        """Whether its records may be fetched and returned."""
+        """True if its records may be fetched and returned."""
         return self.position is not None and not self.paused and not self.pending_revocation
 
     @property
     def lag(self) -> int | None:
-        """Records from the position to the high watermark; None if either is unknown (Kafka's partitionLag)."""
+        """Number of records from the position to the high watermark; None if either is unknown
+        (Kafka's partitionLag).
+        """
         if self.position is None or self.high_watermark is None:
             return None
         return self.high_watermark - self.position
@@ -161,7 +164,7 @@ class PartitionState:
 
 @dataclass(slots=True, eq=False)
 class SyncCommit:
-    """A commit for which the application, or a close, waits."""
+    """A synchronous commit, for which the application or a close waits."""
 
     event: Commit | None
     offsets: dict[TopicPartition, int]
@@ -178,14 +181,14 @@ class Join:
 
     def __init__(self) -> None:
         self.error: ErrorCode | None = None
-        self.fatal = False  # goes to the application, whatever the error is
-        self.what = "JoinGroup"  # what the application is told beside the error
+        self.fatal = False  # the application's poll raises it, whatever the error is
+        self.what = "JoinGroup"  # text for the application beside the error
         self.assignment: bytes | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """One consumer. `random` gives a number from 0 to below 1 (for back-off)."""
+    """State of one consumer. `random` returns a number from 0 to below 1 (for back-off)."""
 
     settings: MemberSettings
     random: Callable[[], float]
@@ -224,18 +227,18 @@ class Member:
     # heartbeats
     heartbeats: bool = False  # enabled
     heartbeat_request: HeartbeatRequest | None = None  # of this generation
-    task_ms: int = NEVER  # single-threaded: when the delayed task runs
+    task_ms: int = NEVER  # single-threaded: time of the delayed task
 
     # the application
     in_poll: bool = False
     poll_until_ms: int = 0
-    poll_overdue: bool = False  # its time is up, but it continues
-    wake_ms: int = NEVER  # within a call: when to continue
+    poll_overdue: bool = False  # its timeout has passed, but it continues
+    wake_ms: int = NEVER  # within a call: time to continue
     sync_commit: SyncCommit | None = None
     closing: Close | None = None
     close_deadline_ms: int = NEVER
     closed: bool = False
-    inbox: deque[tuple[Send, Any]] = field(default_factory=deque)  # arrived while nobody read the network
+    inbox: deque[tuple[Send, Any]] = field(default_factory=deque)  # responses while no call read the network
     auto_commit_ms: int = NEVER
 
     # the cluster
@@ -276,11 +279,13 @@ class Member:
         return tuple(self.partitions)
 
     def partition_lag(self, partition: TopicPartition) -> int | None:
-        """See `PartitionState.lag`. Raises `ValueError` for a partition that the member does not own."""
+        """Return the lag of a partition (see `PartitionState.lag`). Raises `ValueError` if the member does not own the
+        partition.
+        """
         return self.owned(partition).lag
 
     def owned(self, partition: TopicPartition) -> PartitionState:
-        """The state of an owned partition. Raises `ValueError` if the member does not own it."""
+        """Return the state of an owned partition. Raises `ValueError` if the member does not own the partition."""
         state = self.partitions.get(partition)
         if state is None:
             raise ValueError(f"{partition[0]}-{partition[1]} is not assigned to this consumer")
@@ -288,7 +293,7 @@ class Member:
 
     @property
     def next_deadline_ms(self) -> int:
-        """When to be `Woken`; NEVER if nothing is due. An earlier wake-up does no harm."""
+        """Time at which `Woken` is due; NEVER if nothing is due. An earlier wake-up does no harm."""
         settings = self.settings
         if self.in_poll or self.sync_commit is not None or self.closing is not None:
             deadline_ms = min(self.wake_ms, self.poll_until_ms) if self.in_poll else self.wake_ms
@@ -309,7 +314,7 @@ class Member:
 
     @property
     def next_background_ms(self) -> int:
-        """When the background thread of the consumer protocol has something to do; NEVER without that protocol."""
+        """Time of the next action of the consumer protocol's background thread; NEVER without that protocol."""
         membership = self.membership
         if membership is None or membership.state in SILENT or self.closed:
             return NEVER
@@ -322,30 +327,30 @@ class Member:
 
     @property
     def is_subscribed(self) -> bool:
-        """Whether it subscribes to topics, or to a regular expression."""
+        """True if the member subscribes to topics, or to a regular expression."""
         return bool(self.subscription) or (self.membership is not None and self.membership.pattern is not None)
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is in its group and owns what it was told to."""
+        """True if the member is in its group and owns its assigned partitions."""
         if self.membership is not None:
             return self.membership.is_settled
         return self.state is STABLE and not self.rejoin_needed and self.join is None
 
     @property
     def pending_requests(self) -> int:
-        """Requests to the coordinator without a response: Kafka's pendingRequestCount(coordinator)."""
+        """Number of requests to the coordinator without a response: Kafka's pendingRequestCount(coordinator)."""
         return len(self.in_flight)
 
     @property
     def is_reading(self) -> bool:
-        """Whether the network is read: by a call of the application, or by the heartbeat thread."""
+        """True if the network is read: by a call of the application, or by the heartbeat thread."""
         if self.in_poll or self.sync_commit is not None or self.closing is not None or self.membership is not None:
             return True
         return self.heartbeats and not self.settings.single_threaded
 
     def transition_to(self, state: MemberState, result: Result) -> None:
-        """The only way to change the state. Heartbeats continue while the generation is known."""
+        """Change the state; all changes go through this method. Heartbeats continue while the generation is known."""
         old = self.state
         assert state in NEXT_STATES[old], f"no transition from {old.value} to {state.value}"
         self.state = state
@@ -360,20 +365,20 @@ class Member:
             self.wake_ms = deadline_ms
 
     def request_rejoin(self, reason: str) -> None:
-        """Rejoin at the next poll; the coordinator is told the reason (KIP-800)."""
+        """Rejoin at the next poll; the coordinator receives the reason (KIP-800)."""
         self.rejoin_reason = reason[:255]
         self.rejoin_needed = True
 
     def reset_generation(self, reason: str, keep_member_id: bool, result: Result) -> None:
-        """The member is out of the group and rejoins. Its partitions are lost at the next poll."""
-        # After ILLEGAL_GENERATION the member id stays valid; keeping it means that the group need not let it expire.
+        """Drop the generation: the member is out of the group and rejoins. Its partitions are lost at the next poll."""
+        # After ILLEGAL_GENERATION the member id stays valid; a member that keeps it need not expire from the group.
         self.generation = Generation(-1, self.generation.member_id) if keep_member_id else NO_GENERATION
         self.transition_to(UNJOINED, result)
         self.request_rejoin(reason)
         self.needs_join_prepare = True
 
     def send_to_coordinator(self, request: Any, result: Result, timeout_ms: int = 0, context: Any = None) -> Send:
-        """Send a request to the coordinator, which must be known."""
+        """Send a request to the coordinator, which must be known. `timeout_ms` 0: request.timeout.ms."""
         assert self.coordinator is not None
         timeout_ms = timeout_ms or self.settings.request_timeout_ms
         send = Send(self.coordinator, True, request, timeout_ms, self.generation, context)

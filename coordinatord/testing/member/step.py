@@ -1,8 +1,8 @@
-"""`step(member, event, now_ms)` is the only entry point: it decides, changes the member, and returns what to send.
+"""Entry point `step(member, event, now_ms)`: makes all decisions, changes the member, returns requests to send.
 
 It uses no clock, no randomness and no I/O: `now_ms` is passed in and never decreases, random numbers come from
-`member.random`. After each step, `member.next_deadline_ms` is when to wake the member if nothing else happens. A step's
-cost does not depend on the number of members or on the time since the last step.
+`member.random`. After each step, `member.next_deadline_ms` is the time to wake the member if no other event occurs. A
+step's cost does not depend on the number of members or on the time since the last step.
 
 A consumer is two threads that share one network client: the application's, which runs only during a call (poll,
 commitSync, close), and the heartbeat thread, which runs while the member has a generation. Either of them reads the
@@ -51,16 +51,16 @@ from kafka_wire.errors import ErrorCode
 IN_BACKGROUND: Final = frozenset(
     {events.Woken, events.Received, events.Failed, events.Unsupported, events.Poll, events.Close}
 )
-"""Events after which a member of the consumer protocol sends the heartbeat that is due. After others, which only set
-something, its next deadline has come.
+"""Events after which a member of the consumer protocol sends the heartbeat that is due. After other events, which only
+change its state, its next deadline is due at once.
 """
 
 NOTHING = Result()
-"""The result of an event that asks for nothing. Shared, so it must not be changed."""
+"""Result of an event without requests and results. Shared, so it must not be changed."""
 
 
 def step(member: Member, event: Any, now_ms: int) -> Result:
-    """Handle one event of events.py."""
+    """Handle one event of events.py. Raises the exceptions of the application's call, such as ValueError."""
     result = HANDLERS[type(event)](member, event, now_ms)
     if member.membership is not None and type(event) in IN_BACKGROUND:
         result = _take_part(member, now_ms, result)
@@ -70,7 +70,7 @@ def step(member: Member, event: Any, now_ms: int) -> Result:
 
 
 def _take_part(member: Member, now_ms: int, result: Result) -> Result:
-    """The background thread of the consumer protocol: send the heartbeat that is due."""
+    """Run the background thread of the consumer protocol: send the heartbeat that is due."""
     if now_ms < member.next_background_ms:
         return result
     if result is NOTHING:
@@ -78,12 +78,12 @@ def _take_part(member: Member, now_ms: int, result: Result) -> Result:
     consumer_heartbeats.tick(member, now_ms, result)
     assert member.membership is not None
     if member.membership.state is RECONCILING and member.in_poll:
-        go_on(member, now_ms, result)  # told of the next assignment while it acknowledged the last one
+        go_on(member, now_ms, result)  # the next assignment arrived before the last one was acknowledged
     return result
 
 
 def woken(member: Member, event: events.Woken, now_ms: int) -> Result:
-    """A deadline has passed; a call that is too early does no harm."""
+    """Handle a deadline that has passed; a call that is too early does no harm."""
     result = Result()
     in_call = member.in_poll or member.sync_commit is not None or member.closing is not None
     if member.heartbeats and not member.settings.single_threaded:
@@ -98,17 +98,17 @@ def woken(member: Member, event: events.Woken, now_ms: int) -> Result:
 
 
 def received(member: Member, event: events.Received, now_ms: int) -> Result:
-    """A response arrived."""
+    """Handle a response."""
     return _arrived(member, event.send, event.response, now_ms)
 
 
 def failed(member: Member, event: events.Failed, now_ms: int) -> Result:
-    """No response will come."""
+    """Handle a request that will get no response."""
     return _arrived(member, event.send, None, now_ms)
 
 
 def unsupported(member: Member, event: events.Unsupported, now_ms: int) -> Result:
-    """Whoever waits for the response is told UNSUPPORTED_VERSION: the commit's caller, or else the poll's."""
+    """Report UNSUPPORTED_VERSION to the call that waits for the response: the commit, or else the poll."""
     send = event.send
     if send.abandoned:
         return NOTHING
@@ -150,7 +150,7 @@ def _read_inbox(member: Member, now_ms: int, result: Result) -> None:
 
 
 def poll(member: Member, event: events.Poll, now_ms: int) -> Result:
-    """The application polls."""
+    """Begin a poll of the application."""
     acquire(member, "poll")
     check_timeout(event.timeout_ms)
     result = Result()
@@ -167,14 +167,14 @@ def poll(member: Member, event: events.Poll, now_ms: int) -> Result:
 
 
 def wakeup(member: Member, event: events.Wakeup, now_ms: int) -> Result:
-    """The application wants the current poll to return."""
+    """End the current poll, at the request of the application."""
     result = Result()
     wake_up(member, now_ms, result)
     return result
 
 
 def subscribe(member: Member, event: events.Subscribe, now_ms: int) -> Result:
-    """Takes effect at the next poll; without topics the member leaves at once."""
+    """Replace the subscription from the next poll on; without topics the member leaves at once."""
     topics = frozenset(event.topics)
     if event.pattern is not None and (member.membership is None or topics):
         raise ValueError("a regular expression needs group.protocol=consumer, and no topics beside it")
@@ -190,13 +190,13 @@ def subscribe(member: Member, event: events.Subscribe, now_ms: int) -> Result:
 
 
 def rejoin(member: Member, event: events.Rejoin, now_ms: int) -> Result:
-    """Takes effect at the next poll."""
+    """Request a rejoin at the next poll."""
     member.request_rejoin(event.reason)
     return NOTHING
 
 
 def commit(member: Member, event: events.Commit, now_ms: int) -> Result:
-    """See committing.py."""
+    """Begin a commit; see committing.py."""
     if event.timeout_ms is not None:
         acquire(member, "commit")
         check_timeout(event.timeout_ms)
@@ -209,7 +209,7 @@ def commit(member: Member, event: events.Commit, now_ms: int) -> Result:
 
 
 def seek(member: Member, event: events.Seek, now_ms: int) -> Result:
-    """Set the position. Kept records of another offset will be dropped."""
+    """Set the position. Kept records of another offset will be dropped. Raises ValueError for a negative offset."""
     state = member.owned(event.partition)
     if isinstance(event.offset, str):
         positions.reset(member, event.partition, event.offset)
@@ -221,14 +221,14 @@ def seek(member: Member, event: events.Seek, now_ms: int) -> Result:
 
 
 def pause(member: Member, event: events.Pause, now_ms: int) -> Result:
-    """Effective until `Resume`, or until the partition is given up."""
+    """Pause partitions until `Resume`, or until they are given up."""
     for partition in event.partitions:
         member.owned(partition).paused = True
     return NOTHING
 
 
 def resume(member: Member, event: events.Resume, now_ms: int) -> Result:
-    """The next poll fetches again."""
+    """Resume partitions; the next poll fetches them again."""
     for partition in event.partitions:
         member.owned(partition).paused = False
     return NOTHING
@@ -269,11 +269,11 @@ def _learned(member: Member, send: Send, response: Any, now_ms: int, result: Res
 
 
 def _left(member: Member, send: Send, response: Any, now_ms: int, result: Result) -> None:
-    """Nobody looks at the response; a close waits for it."""
+    """Do nothing: the response is ignored; a close waits for it."""
 
 
 def _not_left(member: Member, send: Send, now_ms: int, result: Result) -> None:
-    """LeaveGroup is not repeated."""
+    """Do nothing: LeaveGroup is not repeated."""
 
 
 network.HANDLERS.update(

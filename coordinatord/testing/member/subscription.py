@@ -1,4 +1,4 @@
-"""The contents of JoinGroup and SyncGroup: subscriptions and assignments, encoded as Kafka's consumers do.
+"""Contents of JoinGroup and SyncGroup: subscriptions and assignments, encoded as by Kafka's consumers.
 
 Both begin with an int16 version. As in Kafka's client, the highest known version is written, and a higher one is read
 as the highest known.
@@ -30,7 +30,7 @@ def encode_subscription(
     generation_id: int,
     rack_id: str | None,
 ) -> bytes:
-    """The `metadata` of one protocol of a JoinGroup request."""
+    """Return the `metadata` of one protocol of a JoinGroup request."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(owned):
         by_topic.setdefault(topic, []).append(partition)
@@ -46,14 +46,16 @@ def encode_subscription(
 
 
 def decode_subscription(data: bytes) -> Subscription:
-    """Read a member's metadata, as the leader does. Raises `DecodeError` if it is invalid."""
+    """Decode a member's metadata, as the leader does. Raises `DecodeError` if it is invalid."""
     read = decode(ConsumerProtocolSubscription, data)
     owned = [(each.topic, number) for each in read.owned_partitions for number in each.partitions]
     return Subscription(read.topics, read.user_data, owned, read.generation_id, read.rack_id or None)
 
 
 def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
-    """The `assignment` of one member in the leader's SyncGroup request; topics in order of their first partition."""
+    """Return the `assignment` of one member in the leader's SyncGroup request; topics in order of their first
+    partition.
+    """
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
@@ -61,5 +63,5 @@ def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def encode_assignments(assignment: Mapping[str, Sequence[TopicPartition]]) -> dict[str, bytes]:
-    """`encode_assignment` for each member."""
+    """Return `encode_assignment` for each member."""
     return {member_id: encode_assignment(partitions) for member_id, partitions in assignment.items()}

@@ -1,6 +1,6 @@
-"""A member's three timers, as Kafka's client keeps them, and the back-off before a retry.
+"""Timers of a member, as in Kafka's client, and the back-off before a retry.
 
-Every call is given the time; only deadlines are stored. A timer is expired *at* its deadline.
+The time is an argument of every call; only deadlines are stored. A timer is expired *at* its deadline.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 NEVER: Final = 1 << 62
-"""A deadline in milliseconds that never comes."""
+"""Deadline in milliseconds that is never reached."""
 
 BACKOFF_BASE: Final = 2
 BACKOFF_JITTER: Final = 0.2
@@ -31,26 +31,26 @@ class Timer:
         self.start_ms: int | None = None  # the last reset
 
     def reset(self, now_ms: int, timeout_ms: int) -> None:
-        """Let it expire in `timeout_ms`, at the latest `NEVER`. Raises `ValueError` for a negative timeout."""
+        """Let the timer expire in `timeout_ms`, at the latest `NEVER`. Raises `ValueError` for a negative timeout."""
         check_timeout(timeout_ms)
         self.start_ms = now_ms
         self.deadline_ms = min(now_ms + timeout_ms, NEVER)
 
     def is_expired(self, now_ms: int) -> bool:
-        """Whether the deadline has come."""
+        """Return whether the deadline is reached."""
         return now_ms >= self.deadline_ms
 
     def remaining_ms(self, now_ms: int) -> int:
-        """Milliseconds left until the deadline."""
+        """Return the milliseconds left until the deadline."""
         return max(0, self.deadline_ms - now_ms)
 
     def elapsed_ms(self, now_ms: int) -> int:
-        """Milliseconds since the last reset; 0 before the first."""
+        """Return the milliseconds since the last reset; 0 before the first."""
         return 0 if self.start_ms is None else now_ms - self.start_ms
 
 
 class Backoff:
-    """Exponential, up to a maximum, with 20 % jitter. `random` returns a number from 0 to below 1."""
+    """Exponential back-off, up to a maximum, with 20 % jitter. `random` returns a number from 0 to below 1."""
 
     __slots__ = ("_initial_ms", "_max_ms", "_random")
 
@@ -60,7 +60,9 @@ class Backoff:
         self._random = random
 
     def after_ms(self, attempts: int) -> int:
-        """Milliseconds to wait after a failed attempt; `attempts` counts those before it, so 0 the first time."""
+        """Return the milliseconds to wait after a failed attempt; `attempts` is the number of attempts before it, so 0
+        the first time.
+        """
         if self._max_ms <= self._initial_ms:
             return self._initial_ms
         grown = self._initial_ms
@@ -72,7 +74,7 @@ class Backoff:
 
 
 class Heartbeat:
-    """When to send a heartbeat, when the coordinator has failed, and when the application has stopped polling.
+    """Timers for the next heartbeat, for a failed coordinator, and for an application that has stopped polling.
 
     `session` runs from the last response, `heartbeat` from the last request, `poll` from the application's last poll.
     """
@@ -107,32 +109,35 @@ class Heartbeat:
         self.session = Timer()
         self.poll = Timer()
         self.in_flight = False
-        self.attempts = 0  # failed since the last response
+        self.attempts = 0  # failures since the last response
         self.last_sent_ms: int | None = None
-        # When the application last polled. Kafka's lastPollTime is the poll timer's clock, which heartbeats move, too.
+        # Time of the application's last poll. Kafka's lastPollTime is the poll timer's clock, which heartbeats move,
+        # too.
         self.last_poll_ms: int | None = None
 
     def polled(self, now_ms: int) -> None:
-        """The application has polled."""
+        """Restart the poll timer: the application has polled."""
         self.last_poll_ms = self.poll.start_ms = now_ms
         self.poll.deadline_ms = now_ms + self.max_poll_interval_ms
 
     def sent(self, now_ms: int) -> None:
-        """A heartbeat was sent. The next one is due in an interval, whether this one is answered or not."""
+        """Restart the heartbeat timer: a heartbeat was sent. The next one is due in an interval, with or without a
+        response.
+        """
         self.last_sent_ms = now_ms
         self.in_flight = True
         self.heartbeat.start_ms = now_ms
         self.heartbeat.deadline_ms = now_ms + self.heartbeat_interval_ms
 
     def received(self, now_ms: int) -> None:
-        """The coordinator has answered, and the member is in its group."""
+        """Restart the session timer: the coordinator has responded, and the member is in its group."""
         self.in_flight = False
         self.attempts = 0
         self.session.start_ms = now_ms
         self.session.deadline_ms = now_ms + self.session_timeout_ms
 
     def failed(self, now_ms: int) -> None:
-        """A heartbeat failed: retry after a back-off, which grows with each failure."""
+        """Schedule a retry of a failed heartbeat after a back-off, which grows with each failure."""
         self.in_flight = False
         self.heartbeat.reset(now_ms, self.backoff.after_ms(self.attempts))
         self.attempts += 1
@@ -148,5 +153,5 @@ class Heartbeat:
         self.session.reset(now_ms, self.session_timeout_ms)
 
     def time_to_next_ms(self, now_ms: int) -> int:
-        """Milliseconds until the next heartbeat is due."""
+        """Return the milliseconds until the next heartbeat is due."""
         return self.heartbeat.remaining_ms(now_ms)

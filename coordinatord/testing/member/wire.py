@@ -1,4 +1,4 @@
-"""A client's connection: learns which versions the broker serves, sends requests and returns responses in order."""
+"""Connection of a client: requests the broker's versions, sends requests and returns responses in order."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from kafka_wire.registry import Codec, codec, versions_of
 from kafka_wire.schema import schema_of
 
 MAX_FRAME_BYTES: Final = 128 << 20
-"""Larger than any Fetch response with Kafka's default of 50 MiB."""
+"""Largest response in bytes; larger than any Fetch response with Kafka's default of 50 MiB."""
 
 FIRST_VERSION: Final = 4
 SOFTWARE_NAME: Final = "coordinatord-member"
 
 HIGHEST_USED: Final = {8: 9, 9: 9}
-"""OffsetCommit and OffsetFetch: the versions with topic names, as in Kafka's classic consumer."""
+"""Highest versions of OffsetCommit and OffsetFetch: those with topic names, as in Kafka's classic consumer."""
 
 STATIC_SINCE: Final = {
     JoinGroupRequest: 5,
@@ -34,23 +34,23 @@ STATIC_SINCE: Final = {
     SyncGroupRequest: 3,
     OffsetCommitRequest: 7,
 }
-"""The first version with `group_instance_id`. In an older one a static member would be taken for a dynamic one."""
+"""First version with `group_instance_id`. In an older one a static member would be taken for a dynamic one."""
 
 PATTERN_SINCE: Final = 1
-"""The first version of ConsumerGroupHeartbeat with `subscribed_topic_regex`."""
+"""First version of ConsumerGroupHeartbeat with `subscribed_topic_regex`."""
 
 _correlation_id = struct.Struct(">i").unpack_from
 
 OnAnswer = Callable[[Any, Any], None]
-"""Called with the token of `ask` and the response: None if none will come, or a `NoCommonVersion`."""
+"""Callback with the token of `ask` and the response: None if none will arrive, or a `NoCommonVersion`."""
 
 
 class NoCommonVersion(Exception):
-    """The broker serves no version of a request that this client knows. Its text is a sentence for humans."""
+    """No version of a request is supported by both the broker and this client. The text is a sentence for humans."""
 
 
 class Wire(asyncio.Protocol):
-    """One connection. Requests wait until it is ready; when it is lost, all are answered with None."""
+    """One connection. Requests wait until it is ready; when it is lost, all waiting requests get None."""
 
     def __init__(
         self,
@@ -66,21 +66,21 @@ class Wire(asyncio.Protocol):
         self._on_ready = on_ready
         self._transport: asyncio.Transport | None = None
         self._splitter = FrameSplitter(MAX_FRAME_BYTES)
-        self._versions: dict[int, tuple[int, int]] | None = None  # api key -> the broker's lowest and highest version
+        self._versions: dict[int, tuple[int, int]] | None = None  # the broker's lowest and highest version by api key
         self._waiting: deque[tuple[Any, Any]] = deque()
         self._unanswered: deque[tuple[int, Codec, Any]] = deque()
         self._count = 0
 
     async def connect(self, host: str, port: int, timeout_s: float) -> None:
-        """Try to connect; a failure is handled like a lost connection, and so is one that takes too long."""
+        """Connect; a failure, or a connection that takes too long, is handled like a lost connection."""
         try:
             async with asyncio.timeout(timeout_s):
                 await asyncio.get_running_loop().create_connection(lambda: self, host, port)
-        except OSError as error:  # TimeoutError is one
+        except OSError as error:  # also TimeoutError
             self.connection_lost(error)
 
     def ask(self, token: Any, request: Any) -> None:
-        """Send a request in the highest version that both sides know; `token` is returned with the response."""
+        """Send a request in the highest version that both sides support; `token` is returned with the response."""
         if self.closed:
             self._on_answer(token, None)
         elif self._versions is None:
@@ -105,7 +105,7 @@ class Wire(asyncio.Protocol):
         self._send(self, ApiVersionsRequest(SOFTWARE_NAME, "1"), FIRST_VERSION)
 
     def data_received(self, data: bytes) -> None:
-        """Responses arrive in the order of the requests. One that cannot be decoded closes the connection."""
+        """Handle responses, in the order of the requests. A response that cannot be decoded closes the connection."""
         try:
             for buf, start, end in self._splitter.feed(data):
                 self._answered(buf, start, end)
@@ -113,7 +113,7 @@ class Wire(asyncio.Protocol):
             self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Answer all waiting requests with None."""
+        """Complete all waiting requests with None."""
         if self.closed:
             return
         self.closed = True
@@ -198,5 +198,7 @@ class Wire(asyncio.Protocol):
 
 
 def _error_of(buf: bytes, start: int, end: int) -> int:
-    """A broker that does not know our version of ApiVersions answers in version 0, whose body starts with the error."""
+    """Return the error of a broker that does not support our version of ApiVersions: its response has version 0, which
+    begins with the error.
+    """
     return int.from_bytes(buf[start : min(start + 2, end)], "big", signed=True)

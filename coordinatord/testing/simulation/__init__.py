@@ -1,3 +1,1 @@
-"""Simulates members and their coordinator on a virtual clock: the cost of timeouts, crashes and deployments. See
-README.md.
-"""
+"""Simulation of a group on a virtual clock: the cost of timeouts, crashes and deployments. See README.md."""

@@ -1,8 +1,8 @@
 """Virtual time: a heap of events, and links that carry messages with varying latency. One seed determines everything.
 
-`Engine.at` schedules an event; `run_until` lets time jump from one event to the next. Events of the same millisecond
-run in the order in which they were scheduled. Randomness comes from `Engine.chance(name)`: one generator per purpose,
-so that more draws for one purpose do not change another.
+`Engine.at` schedules an event; `run_until` advances time from one event to the next. Events of the same millisecond run
+in the order in which they were scheduled. Randomness comes from `Engine.chance(name)`: one generator per purpose, so
+that more draws for one purpose do not change another.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import Any
 Call = Callable[..., object]
 
 START_MS = 1_000_000
-"""The start of virtual time. Not 0, so that an unset deadline of 0 is not taken for a time."""
+"""Start of virtual time in milliseconds. Not 0, so that an unset deadline of 0 is not taken for a time."""
 
 JITTER = 0.2
-"""The share of a link's latency that varies per message, between 0 and twice this share."""
+"""Part of a link's latency that varies per message, between 0 and twice this part."""
 
 SPREAD = 0.5
 """Sigma of the log-normal link latencies: the slowest of a hundred links takes three times as long as the median."""
 
 
 class Engine:
-    """See the module. All times are milliseconds of the virtual clock."""
+    """Event loop on virtual time; see the module's docstring. All times are milliseconds of the virtual clock."""
 
     __slots__ = ("_heap", "_order", "now_ms", "seed")
 
@@ -36,7 +36,7 @@ class Engine:
         self._order = 0
 
     def chance(self, name: str) -> random.Random:
-        """The random generator for one purpose."""
+        """Return the random generator for one purpose."""
         return random.Random(f"{self.seed}/{name}")
 
     def at(self, when_ms: int, call: Call, *args: Any) -> None:
@@ -57,13 +57,13 @@ class Engine:
 class Link:
     """One bidirectional connection: messages keep their order; each takes the link's own latency plus jitter.
 
-    A message that would arrive while the link is `cut` is lost, in either direction; the sender is not told.
+    A message that would arrive while the link is `cut` is lost, in either direction; the sender gets no error.
     """
 
     __slots__ = ("_arrived_ms", "_engine", "_jitter_ms", "_least_ms", "_lossy", "_random", "cut", "lost")
 
     def __init__(self, engine: Engine, name: str, latency_ms: float, *, lossy: bool = True) -> None:
-        """`latency_ms` is the median link's one-way latency; with 0 every message takes a millisecond.
+        """Create a link. `latency_ms` is the median link's one-way latency; with 0 every message takes a millisecond.
 
         A link that is not `lossy` is never cut, which makes it cheaper.
         """

@@ -1,9 +1,8 @@
-"""Faults of a scenario: the same as in coordinatord.testing, and the same code decides which requests they hit
-(coordinatord/server/control/faults.py).
+"""Faults of a scenario, as in coordinatord.testing; coordinatord/server/control/faults.py selects the requests.
 
-A client has two connections: one to the group's coordinator, one for everything else. As on the real server, a request
-that a fault has stopped stops those behind it on its connection, and a connection whose request was dropped serves
-nothing more until its client gives it up.
+A client has two connections: one to the group's coordinator, one for all other requests. As on the real server, a
+request that a fault has stopped stops later requests on its connection, and a connection whose request was dropped
+serves no further request until its client closes it.
 """
 
 from __future__ import annotations
@@ -44,17 +43,17 @@ VERSIONS = {
     ApiKey.FIND_COORDINATOR: 4,
     ApiKey.METADATA: 12,
 }
-"""The APIs of the simulated members, and the versions in which they are answered."""
+"""APIs of the simulated members, and the versions of their responses."""
 
 KEYS = {f"{key.title}Request": key for key in VERSIONS}
-"""By the name of the request's class."""
+"""API keys by the name of the request's class."""
 
 EXAMPLE = "write fail:OffsetCommit:NOT_COORDINATOR:times=3, delay:SyncGroup:2s:client=member-1, or blackhole:member-0"
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedFault:
-    """A fault as it is written: `KIND:API…:NAME=VALUE…`. It begins at `at_ms` after the group has formed, and ends
+    """A fault in its text form: `KIND:API…:NAME=VALUE…`. It begins at `at_ms` after the group has formed, and ends
     `for_ms` later, or never.
     """
 
@@ -67,12 +66,12 @@ class PlannedFault:
         return self.text
 
     def add_to(self, faults: Faults) -> Fault:
-        """Make the fault. Raises ControlError."""
+        """Add the fault to `faults`. Raises ControlError."""
         return faults.add(**dict(self.arguments))
 
 
 def planned_fault(value: object) -> PlannedFault:
-    """Parse a fault. Raises BadScenario: names and numbers are checked as those of a test's fault are."""
+    """Parse a fault. Raises BadScenario: names and numbers are checked like those of a test's fault."""
     text = str(value).strip()
     words: list[str] = []
     options: dict[str, str] = {}
@@ -102,7 +101,7 @@ def planned_fault(value: object) -> PlannedFault:
 
 
 def _named(text: str, words: list[str]) -> dict[str, Any]:
-    """The arguments that have no names."""
+    """Return the positional arguments by name."""
     kind, *more = words or [""]
     if kind == BLACKHOLE and len(more) == 1:
         return {"kind": Kind.DROP.value, "client": more[0]}
@@ -138,7 +137,7 @@ def _read(text: str, name: str, given: str) -> Any:
 
 
 def check_faults(faults: Sequence[PlannedFault], members: int, duration: int) -> None:
-    """Raises BadScenario if a fault is for nobody, or for a time that does not come."""
+    """Raise BadScenario if a fault is for an unknown client or group, or for a time after the end."""
     for each in faults:
         arguments = dict(each.arguments)
         client, group = arguments.get("client"), arguments.get("group", GROUP_ID)
@@ -162,7 +161,7 @@ class _Call:
 
 @dataclass(slots=True, eq=False)
 class _Line:
-    """A connection: its open requests, the one that is stopped, and those behind that."""
+    """A connection: its open requests, the stopped request, and the later ones that wait."""
 
     open: dict[_Call, None] = field(default_factory=dict)
     stopped: _Call | None = None
@@ -170,12 +169,12 @@ class _Line:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether requests wait."""
+        """True if a request is stopped, so that later ones wait."""
         return self.stopped is not None
 
 
 class FaultyNode:
-    """Stands before the node: requests meet the faults of the scenario. `faults` are those that have begun."""
+    """Node with the faults of the scenario, which are applied to requests first. `faults` are those that have begun."""
 
     def __init__(
         self, engine: Engine, node: Node, planned: Sequence[PlannedFault], say: Callable[[str], object]
@@ -190,7 +189,7 @@ class FaultyNode:
         self._stopped: dict[int, list[tuple[_Line, _Call]]] = {}
 
     def begin(self, now_ms: int) -> None:
-        """The group has formed: each fault comes in its time, those of the same time in the order of the scenario."""
+        """Schedule all faults once the group has formed; faults at the same time begin in the order of the scenario."""
         for each in self.planned:
             self._engine.at(now_ms + each.at_ms, self._begin, each)
 
@@ -207,7 +206,7 @@ class FaultyNode:
             self._engine.at(self._engine.now_ms + planned.for_ms, self._end, fault)
 
     def _end(self, fault: Fault) -> None:
-        """What it has stopped goes on, and whom it left without an answer connects again."""
+        """End a fault: stopped requests continue, and clients whose request was dropped connect again."""
         self._active.remove(fault.number)
         self._say(f"fault {fault.number} ends: {fault.hits} hits")
         for line, call in self._stopped.pop(fault.number, []):
@@ -219,7 +218,9 @@ class FaultyNode:
     # Requests
 
     def serve(self, client_id: str, send: Send, answer: Answer, lost: Callable[[], object]) -> bool:
-        """As Node.serve: whether the request is answered already. `lost`: its connection was closed."""
+        """Serve a request, as Node.serve: return whether it has its response already. `lost` is called when its
+        connection is closed.
+        """
         line = self._lines.setdefault((client_id, send.group), _Line())
         call = _Call(client_id, send, answer, lost)
         if line.is_stopped:
@@ -228,7 +229,7 @@ class FaultyNode:
         return self._meet(line, call)
 
     def closed(self, client_id: str, group: bool) -> None:
-        """The client has closed its connection: what was not processed there never is."""
+        """Drop the unprocessed requests of a connection that the client has closed."""
         self._lines.pop((client_id, group), None)
 
     def _meet(self, line: _Line, call: _Call) -> bool:
@@ -257,7 +258,7 @@ class FaultyNode:
         return False
 
     def _go_on(self, line: _Line, call: _Call) -> None:
-        """A stopped request is served now, and then those behind it."""
+        """Serve a stopped request now, and then the later ones on its connection."""
         if line.stopped is not call or self._lines.get((call.client_id, call.send.group)) is not line:
             return
         line.stopped = None
@@ -269,7 +270,7 @@ class FaultyNode:
         line.open[call] = None
 
         def answered(leaves_ms: int, response: Any) -> None:
-            if call in line.open:  # else nobody reads the answer
+            if call in line.open:  # else its connection is closed
                 del line.open[call]
                 call.answer(leaves_ms, response)
 
@@ -277,7 +278,7 @@ class FaultyNode:
 
 
 def _nobody(_leaves_ms: int, _response: Any) -> None:
-    """Reads the answer."""
+    """Ignore the response."""
 
 
 def _groups_of(request: Any) -> frozenset[str]:

@@ -1,8 +1,8 @@
-"""The coordinator's node: the real group and its timers in a minimal shell that keeps the rules of the real shell.
+"""Node of the coordinator: the real group and its timers in a minimal shell with the same rules as the real shell.
 
-As in `coordinatord.coordination.service.groups`: records come first, responses wait until the records are flushed (the
-durability gate), timers go to the wheel, parked requests are found by their key, and the rebalance ledger follows every
-step.
+As in `coordinatord.coordination.service.groups`: records are written first, responses wait until the records are
+flushed (the durability gate), timers go to the wheel, parked requests are found by their key, and the rebalance ledger
+observes every step.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ GROUP_ID = "simulated"
 TOPIC = "topic"
 
 Answer = Callable[[int, Any], object]
-"""Called with the time at which the response leaves, and the response."""
+"""Callback with the time at which the response leaves, and the response."""
 
 JOIN, HEARTBEAT, LEAVE, SYNC, COMMIT, CONSUMER_HEARTBEAT = 9, 4, 5, 5, 9, 1
-"""The request versions that members are assumed to use."""
+"""Request versions of the simulated members."""
 
 
 @dataclass(slots=True)
 class ConsumerSettings:
-    """The coordinator's settings of groups of the consumer protocol. Times are milliseconds."""
+    """Settings of the coordinator for groups of the consumer protocol. Times are milliseconds."""
 
     session_ms: int
     heartbeat_ms: int
@@ -61,20 +61,20 @@ class ConsumerSettings:
     version: int = 0  # they do not change
 
     def session_timeout_ms(self, _group_id: str) -> int:
-        """See coordinatord.coordination.group.consumer.state.Limits."""
+        """Return the session timeout; see coordinatord.coordination.group.consumer.state.Limits."""
         return self.session_ms
 
     def heartbeat_interval_ms(self, _group_id: str) -> int:
-        """The same."""
+        """Return the heartbeat interval."""
         return self.heartbeat_ms
 
     def assignment_interval_ms(self, _group_id: str) -> int:
-        """The same."""
+        """Return the assignment interval."""
         return self.assignment_ms
 
 
 class OneTopic:
-    """The topics that the group knows: one. See coordinatord.coordination.group.consumer.topics.Topics."""
+    """Topics of the group: one. See coordinatord.coordination.group.consumer.topics.Topics."""
 
     version = created_version = 1
 
@@ -82,28 +82,30 @@ class OneTopic:
         self._topic = Topic(topic_id, TOPIC, partitions, topic_hash(topic_id, TOPIC, [()] * partitions))
 
     def find(self, name: str) -> Topic | None:
-        """By name."""
+        """Return a topic by name; None if there is none."""
         return self._topic if name == TOPIC else None
 
     def find_id(self, topic_id: bytes) -> Topic | None:
-        """By id."""
+        """Return a topic by id; None if there is none."""
         return self._topic if topic_id == self._topic.topic_id else None
 
     def names(self) -> Iterable[str]:
-        """All names."""
+        """Return all names."""
         return (TOPIC,)
 
     def num_partitions(self, topic_id: bytes) -> int:
-        """-1: no such topic."""
+        """Return the number of partitions; -1 if there is no such topic."""
         return self._topic.partitions if topic_id == self._topic.topic_id else -1
 
     def racks(self, _topic_id: bytes, _partition: int) -> frozenset[str]:
-        """There are none."""
+        """Return no racks."""
         return frozenset()
 
 
 class Node:
-    """See the module. `on_step(result)` is called after each step that changed states or members."""
+    """Node of the coordinator; see the module's docstring. `on_step(result)` is called after each step that changed
+    states or members.
+    """
 
     def __init__(
         self,
@@ -124,7 +126,7 @@ class Node:
         self.ledger = Ledger(NODE_ID, lambda _group, make: make(), lambda rebalance: on_record(rebalance.head()))
         self.flush_ms = flush_ms
         self.on_step = on_step
-        self.flushed_ms = 0  # when the group's last record is flushed
+        self.flushed_ms = 0  # time of the flush of the group's last record
         self.parked: dict[int, Answer] = {}
         self._asked = 0
         self._armed_ms = 1 << 62
@@ -133,7 +135,9 @@ class Node:
         self._found = FindCoordinatorResponse(coordinators=[found])
 
     def serve(self, client_id: str, request: Any, answer: Answer) -> bool:
-        """Handle a request. True: `answer` has been called; False: the request is parked and may never be answered."""
+        """Handle a request. Return True if `answer` has been called, False if the request is parked and may never get a
+        response.
+        """
         kind = type(request)
         now_ms = self.engine.now_ms
         if kind is HeartbeatRequest:
@@ -163,7 +167,7 @@ class Node:
 
     @property
     def generation_id(self) -> int:
-        """The group's generation; with the consumer protocol its epoch."""
+        """Generation of the group; with the consumer protocol its group epoch."""
         consumer = self.group.consumer
         return self.group.generation_id if consumer is None else consumer.epoch
 

@@ -1,8 +1,8 @@
-"""The owner of each partition, and for how long it has none: the cost of a rebalance.
+"""Owners of partitions, and the time without an owner: the cost of a rebalance.
 
-A partition has an owner while a running process holds it: a process that is dead or paused holds nothing, whatever the
-coordinator believes. A process that was expelled but does not know it yet still holds its partitions beside the new
-owner: for that time a partition has two owners.
+A partition has an owner while a running process holds it: a process that is dead or paused holds no partition, whatever
+the coordinator's state is. A process that was expelled but has not learned so yet still holds its partitions beside the
+new owner: for that time a partition has two owners.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from coordinatord.testing.simulation.engine import Engine
 
 
 class Holder(Protocol):
-    """A process."""
+    """A process that holds partitions."""
 
     number: int
 
     @property
     def generation_id(self) -> int:
-        """The generation of its current assignment; -1 during a rebalance."""
+        """Generation of its current assignment; -1 during a rebalance."""
 
     @property
     def is_member(self) -> bool:
-        """Whether it takes itself for a member of the group, and the coordinator does, too."""
+        """True if both the process and the coordinator consider it a member of the group."""
 
 
 class Ownership:
-    """The ownership of all partitions of the topic. All times are milliseconds."""
+    """Ownership of all partitions of the topic. All times are milliseconds."""
 
     def __init__(self, engine: Engine, partitions: Iterable[TopicPartition]) -> None:
         self.engine = engine
         self.holders: dict[TopicPartition, dict[Holder, None]] = {each: {} for each in partitions}
         self._given: dict[TopicPartition, tuple[int, int]] = {}  # (generation, process number) of the last assignment
-        self._last: dict[TopicPartition, int] = {}  # number of the process that got it last
+        self._last: dict[TopicPartition, int] = {}  # number of the process with the last assignment
         self._why: dict[TopicPartition, str] = dict.fromkeys(self.holders, "start")
         self.conflicts: list[tuple[TopicPartition, int]] = []  # two members in one generation: never
         self.begin()
@@ -67,7 +67,7 @@ class Ownership:
             self.held_ms += now_ms - since_ms
 
     def take(self, who: Holder, partitions: Iterable[TopicPartition]) -> None:
-        """A running process starts to work on these partitions."""
+        """Add a running process as owner of these partitions."""
         now_ms = self.engine.now_ms
         for partition in partitions:
             holders = self.holders[partition]
@@ -79,7 +79,7 @@ class Ownership:
             self._held_since.setdefault((partition, who), now_ms)
 
     def let_go(self, who: Holder, partitions: Iterable[TopicPartition], why: str) -> None:
-        """A process stops working on these partitions; ignores partitions that it did not hold."""
+        """Remove a process as owner of these partitions; ignores partitions that it did not hold."""
         now_ms = self.engine.now_ms
         for partition in partitions:
             holders = self.holders[partition]
@@ -96,9 +96,10 @@ class Ownership:
     def assigned(
         self, who: Holder, partitions: Iterable[TopicPartition], generation_id: int, *, has_epochs: bool = False
     ) -> None:
-        """A member was assigned these partitions in this generation, or with `has_epochs` in this epoch.
+        """Record the assignment of these partitions in this generation, or with `has_epochs` in this member epoch.
 
-        In a generation a partition has one owner. Epochs say less: there, no other member may own the partition now.
+        In a generation a partition has one owner. Member epochs guarantee less: no other member may own the partition
+        now.
         """
         for partition in partitions:
             generation, other = self._given.get(partition, (-1, -1))

@@ -1,4 +1,4 @@
-"""A sweep as a self-contained HTML file: the advice, plots, the table. Drawn with plotly, which is inlined."""
+"""HTML page of a sweep, self-contained: the advice, plots, the table. Drawn with plotly, which is inlined."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ td.set, th.set { text-align: left; } tr.best { background: #eef4ea; }
 """
 
 WHOLE_TICKS = 6
-"""Axes of counts below this have a tick for each count."""
+"""Number of counts below which an axis has a tick for each count."""
 
 PLOTS: list[tuple[str, Callable[[Report], float], str]] = [
     ("Rebalances", lambda it: it.rebalances, "rebalances"),
@@ -45,13 +45,13 @@ PLOTS: list[tuple[str, Callable[[Report], float], str]] = [
 
 
 def check_plotly() -> None:
-    """BadScenario where plotly is missing; call it before the runs."""
+    """Raise BadScenario if plotly is missing; call this before the runs."""
     if importlib.util.find_spec("plotly") is None:
         raise BadScenario("--html draws with plotly, which is not installed: pip install 'coordinatord[plot]'")
 
 
 def page(scenario: Scenario, runs: Sequence[Run]) -> str:
-    """The HTML of the file."""
+    """Return the HTML of the file."""
     from plotly.offline import get_plotlyjs
 
     from coordinatord.testing.simulation.sweep import best_of, happened
@@ -124,7 +124,7 @@ def _layout(figure: Any, title: str, axis: str, swept: Sequence[str]) -> Any:
 
 
 def _gaps(runs: Sequence[Run], swept: Sequence[str]) -> Any:
-    """Time without an owner, by cause."""
+    """Return the plot of the time without an owner, by cause."""
     from plotly import graph_objects
 
     causes = [cause for cause in GAPS if any(run.report.unowned_by_cause.get(cause) for run in runs)]
@@ -161,7 +161,7 @@ def _bars(runs: Sequence[Run], swept: Sequence[str], title: str, value: Callable
 
 
 def _grid(runs: Sequence[Run], swept: Sequence[str]) -> Any:
-    """A grid of two swept options."""
+    """Return a grid of two swept options."""
     from plotly import graph_objects
 
     columns = list(dict.fromkeys(run.settings[0][1] for run in runs))

@@ -1,14 +1,14 @@
-"""A consumer process: the real member, and a simulated application that polls and works.
+"""Consumer process: the real member, and a simulated application that polls and works.
 
 The application works for `processing_ms` on each poll's batch, then polls again. It is assumed to keep up with its
 partitions, so that each poll returns something. While the group is stable, a poll changes nothing and is skipped:
-`_next_poll_ms` computes when it would happen, and the next poll runs when the member has something to do in it. The
-commits of skipped polls are computed when they matter (`_settle_commits`). So an hour of a thousand members takes
-seconds; all heartbeats are real. Where requests may meet faults, polls that commit are not skipped.
+`_next_poll_ms` computes its time, and the next poll runs when the member needs one to continue. The commits of skipped
+polls are computed when they matter (`_settle_commits`). So an hour of a thousand members takes seconds; all heartbeats
+are real. If faults may hit requests, polls that commit are not skipped.
 
 A paused process (garbage collection, a swapped-out container) does nothing, and no message reaches it until it resumes.
-A slow batch keeps the application from polling, while heartbeats continue. A process that crashes sends nothing; one
-that is stopped finishes its batch, commits, and leaves the group unless it is a static member.
+A slow batch keeps the application from polling, while heartbeats continue. A process that crashes sends nothing; a
+process that is stopped finishes its batch, commits, and leaves the group unless it is a static member.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from coordinatord.testing.simulation.ownership import Ownership
 from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 POLL_TIMEOUT_MS = 1 << 40
-"""A poll waits until it has records to return; `_after` decides that here."""
+"""Timeout of polls in milliseconds. A poll waits until it has records to return; `_after` decides that here."""
 
 TO_NODE, FROM_NODE = 0, 1
 
@@ -59,16 +59,16 @@ class Process:
         self.number, self.name = number, name
         self.period_ms = max(1, processing_ms)
         self.on_end, self.say = on_end, say
-        self.faulty = faulty  # stands before the node
+        self.faulty = faulty  # applies faults to requests for the node
         self.lossy = lossy  # requests may get lost: each needs its own deadline
         self.member = Member(settings, engine.chance(f"back-off {name} {engine.now_ms}").random)
         self.alive = True
         self.stopping = False
-        self.expelled = False  # but does not know it
+        self.expelled = False  # but has not learned so yet
         self.paused_until_ms = 0
         self.busy_until_ms = 0
-        self._working_since_ms = 0  # when the last poll returned
-        self._poll_at_ms = NEVER  # when the next poll runs
+        self._working_since_ms = 0  # time of the last return of a poll
+        self._poll_at_ms = NEVER  # time of the next poll
         self._wakes_at_ms = NEVER
         # Work is measured in milliseconds in which this process ran: a paused process does none.
         self._paused_ms = 0
@@ -86,15 +86,15 @@ class Process:
 
     @property
     def generation_id(self) -> int:
-        """The generation of its current assignment; -1 during a rebalance."""
+        """Generation of its current assignment; -1 during a rebalance."""
         return self.member.generation.generation_id if self._settled else -1
 
     @property
     def is_member(self) -> bool:
-        """See ownership.Holder."""
+        """True if both the process and the coordinator consider it a member (ownership.Holder)."""
         return self.alive and not self.expelled and self.member.generation.generation_id > 0
 
-    # What happens to it
+    # Events of the process
 
     def crash(self) -> None:
         """End at once, without leaving the group."""
@@ -102,7 +102,7 @@ class Process:
             self._end("crash")
 
     def pause(self, for_ms: int) -> None:
-        """Do nothing for `for_ms`."""
+        """Stop the process for `for_ms`."""
         now_ms = self.engine.now_ms
         if not self.alive or now_ms < self.paused_until_ms:
             return
@@ -112,16 +112,16 @@ class Process:
         self.paused_until_ms = now_ms + for_ms
         self._paused_ms += for_ms
         self.ownership.let_go(self, self.member.assignment, "pause")
-        # Scheduled before any event that waits for it, so that it runs first.
+        # Scheduled before any event that waits for the end of the pause, so that it runs first.
         self.engine.at(self.paused_until_ms, self._go_on)
 
     def slow(self, for_ms: int) -> None:
-        """The current batch takes `for_ms`."""
+        """Extend the current batch to `for_ms`."""
         if self.alive and self._settled and not self.stopping:
             self._settle_commits()
             self._settle_polls()
             self.busy_until_ms = max(self.busy_until_ms, self.engine.now_ms + for_ms)
-            # The poll after this batch commits; no poll before it does.
+            # The poll after this batch commits; no earlier poll does.
             self._commit_base = self._work() + self.busy_until_ms - self.engine.now_ms - self._commit_every
             self._schedule_poll(self.busy_until_ms)
 
@@ -133,7 +133,7 @@ class Process:
             self.engine.at(now_ms if self.member.in_poll else self._next_poll_ms(now_ms), self._close)
 
     def expel(self) -> None:
-        """The coordinator has dropped this member; its later commits do not count."""
+        """Mark the member as dropped by the coordinator; its later commits are ignored."""
         self._settle_commits()
         self.expelled = True
 
@@ -160,7 +160,7 @@ class Process:
         self.on_end(self)
 
     def _waits(self, call: Callable[..., object], *args: Any) -> bool:
-        """Whether the process is paused; if so, schedules `call` for the end of the pause."""
+        """Return whether the process is paused; if so, schedule `call` for the end of the pause."""
         if self.engine.now_ms < self.paused_until_ms:
             self.engine.at(self.paused_until_ms, call, *args)
             return True
@@ -209,7 +209,7 @@ class Process:
             if not settled and self._has_to_poll():
                 self._schedule_poll(self._next_poll_ms(now_ms))
             elif settled and self._poll_at_ms == NEVER:
-                # The poll only has to show that the application is alive, or to commit where a fault may hit that.
+                # The poll is only needed as a sign of life, or for its commit if a fault may hit the commit.
                 alive_ms = now_ms + member.settings.max_poll_interval_ms // 2
                 poll_ms = max(self._next_poll_ms(now_ms), self._next_poll_ms(alive_ms) - self.period_ms)
                 if self.faulty is not None:
@@ -222,7 +222,7 @@ class Process:
                 self.engine.at(deadline_ms, self._wake, deadline_ms)
 
     def _has_to_poll(self) -> bool:
-        """Whether the member goes on within the application's next poll only."""
+        """Return whether the member needs the application's next poll to continue."""
         member = self.member
         if member.membership is not None:
             return member.membership.state is not ACKNOWLEDGING  # it waits for a response
@@ -240,7 +240,7 @@ class Process:
             self.engine.at(deadline_ms, self._wake, deadline_ms)
 
     def _next_poll_ms(self, now_ms: int) -> int:
-        """When the application finishes the batch that it is working on at `now_ms`."""
+        """Return the time at which the application finishes the batch that it is working on at `now_ms`."""
         if now_ms < self.busy_until_ms:
             return self.busy_until_ms
         since_ms = max(self._working_since_ms, self.busy_until_ms)
@@ -279,7 +279,7 @@ class Process:
             self.engine.at(now_ms + send.timeout_ms, self._expire, send)
 
     def _arrive(self, send: Send, work: int) -> None:
-        """Deliver a request to the node. It arrives even if its process has crashed meanwhile."""
+        """Deliver a request to the node. The request arrives even if its process has crashed in the meantime."""
 
         def answer(leaves_ms: int, response: Any) -> None:
             self.link.carry(FROM_NODE, leaves_ms, self._received, send, response, work)
@@ -310,19 +310,19 @@ class Process:
         self._tell(Failed(send))
 
     def _disconnected(self, group: bool) -> None:
-        """The node has closed a connection: what waits for an answer there fails."""
+        """Fail the requests on a connection that the node has closed."""
         for send in [each for each in self._unanswered if each.group is group]:
             self._expire(send)
 
     def _hung_up(self, group: bool) -> None:
-        """This process has closed a connection."""
+        """Close a connection of this process at the node."""
         if self.faulty is not None:
             self.faulty.closed(self.name, group)
 
     # The work
 
     def _work(self) -> int:
-        """Milliseconds that this process has run, plus an arbitrary offset."""
+        """Return the milliseconds that this process has run, plus an arbitrary offset."""
         now_ms = self.engine.now_ms
         return self._frozen_work if now_ms < self.paused_until_ms else now_ms - self._paused_ms
 

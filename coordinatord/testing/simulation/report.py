@@ -1,4 +1,4 @@
-"""The results of a simulation, as plain figures and as readable text. All times are milliseconds of virtual time."""
+"""Report of a simulation, as plain figures and as readable text. All times are milliseconds of virtual time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALWAYS = (
     "members", "partitions", "protocol", "assignor", "server-assignor", "session", "heartbeat",
     "consumer-session", "consumer-heartbeat",
 )  # fmt: skip
-"""Options that a report names even at their defaults, if they concern the protocol."""
+"""Options that a report lists even at their defaults, if they concern the protocol."""
 
 GAPS = {
     "rebalance": "given up in a rebalance",
@@ -50,7 +50,9 @@ class SlowRebalance:
 
 @dataclass(frozen=True, slots=True)
 class FaultHits:
-    """A fault of the scenario. `matched`: the requests of its API, client and group; `hits`: those that met it."""
+    """A fault of the scenario. `matched`: number of requests of its API, client and group; `hits`: number of those that
+    it hit.
+    """
 
     fault: str
     told: str
@@ -60,7 +62,9 @@ class FaultHits:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """See the module. `unowned_…`: time that partitions had no running owner; `share` is of all partition time."""
+    """All figures. `unowned_…`: time during which partitions had no running owner; `unowned_share` is the part of all
+    partition time.
+    """
 
     scenario: dict[str, str]
     forming_ms: int
@@ -89,16 +93,16 @@ class Report:
 
     @property
     def is_consumer(self) -> bool:
-        """Whether the members used the consumer protocol: then a rebalance is the way to one epoch."""
+        """True if the members used the consumer protocol: then a rebalance is the transition to one group epoch."""
         return self.scenario["protocol"] == "consumer"
 
     def as_json(self) -> dict[str, Any]:
-        """The report as a dict for json.dumps."""
+        """Return the report as a dict for json.dumps."""
         return asdict(self)
 
 
 def report(world: World) -> Report:
-    """The report of a world that has run."""
+    """Return the report of a world that has run."""
     scenario, ownership = world.scenario, world.ownership
     assert not ownership.conflicts, f"two members of one generation own a partition: {ownership.conflicts[:5]}"
     unowned = sorted((ms, -number) for (_topic, number), ms in ownership.unowned_ms.items())
@@ -138,7 +142,7 @@ def _begun(world: World) -> list[tuple[PlannedFault, Fault]]:
 
 
 def _percentile(ordered: list[tuple[int, int]], percent: int) -> int:
-    """The percentile by nearest rank."""
+    """Return the percentile by nearest rank."""
     return ordered[-(-len(ordered) * percent // 100) - 1][0]
 
 
@@ -158,7 +162,7 @@ def _slow(record: dict[str, Any], world: World) -> SlowRebalance:
 
 
 def short(member_id: str) -> str:
-    """member-3-0af3… → member-3: the coordinator appends an id to the client's name."""
+    """Return the client's name, to which the coordinator appends an id: member-3-0af3… → member-3."""
     return member_id[:-33] if len(member_id) > 33 else member_id
 
 
@@ -194,7 +198,7 @@ def _notes(world: World) -> list[str]:
 
 
 def text(it: Report) -> str:
-    """The report as readable text."""
+    """Return the report as readable text."""
     told = [
         f"{name}\N{NO-BREAK SPACE}{value}"
         for name, value in it.scenario.items()
@@ -233,8 +237,8 @@ def text(it: Report) -> str:
 
 
 def is_told(name: str, options: Mapping[str, str]) -> bool:
-    """Whether an option concerns the protocol of this scenario, as written. Only another protocol than Kafka's default
-    is worth a word.
+    """Return whether an option concerns the protocol of this scenario, and has to be listed. The protocol itself is
+    listed unless it is Kafka's default.
     """
     if name == "protocol":
         return options["protocol"] != "classic"
@@ -251,7 +255,7 @@ def _default(name: str) -> str:
 
 
 def told_s(ms: float) -> str:
-    """A sum over partitions: 1,234 partition-seconds."""
+    """Return a sum over partitions as text: 1,234 partition-seconds."""
     return f"{ms / 1000:,.1f} partition-seconds"
 
 

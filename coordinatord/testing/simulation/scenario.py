@@ -1,4 +1,4 @@
-"""A scenario: a deployment, its settings, and its events. One table serves the command line, files and sweeps.
+"""Scenario: a deployment, its settings, and its events. One table serves the command line, files and sweeps.
 
 Any error in a scenario is a `BadScenario`; its message is a sentence.
 """
@@ -31,7 +31,7 @@ MAX_PARTITIONS = 100_000
 MAX_EVENTS = 1_000
 MAX_FAULTS = 100
 SEVERAL = {"events": "event", "faults": "fault"}
-"""Options that may be given several times, and how they are called on the command line."""
+"""Options that may be given several times, with their names on the command line."""
 
 NO_DEPLOY = Deploy()
 NEVER = Rate()
@@ -39,7 +39,7 @@ NEVER = Rate()
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """See OPTIONS. Times are milliseconds."""
+    """All options of a run; OPTIONS describes them. Times are milliseconds."""
 
     members: int = 3
     partitions: int = 12
@@ -72,11 +72,11 @@ class Scenario:
 
     @property
     def is_consumer(self) -> bool:
-        """Whether the members use the consumer protocol (KIP-848)."""
+        """True if the members use the consumer protocol (KIP-848)."""
         return self.protocol == "consumer"
 
     def concerns(self, option: str) -> bool:
-        """Whether an option matters with this protocol."""
+        """Return whether an option matters with this protocol."""
         return option not in ONLY or ONLY[option] == self.protocol
 
 
@@ -164,7 +164,7 @@ def _faults(value: object) -> tuple[PlannedFault, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One row: an option's syntax and its meaning."""
+    """Syntax and meaning of one option."""
 
     parse: Callable[[object], Any]
     metavar: str
@@ -243,12 +243,12 @@ OPTIONS: dict[str, Option] = {
 
 
 def attribute(name: str) -> str:
-    """The field of Scenario for an option name."""
+    """Return the field of Scenario for an option name."""
     return name.replace("-", "_")
 
 
 def parse_option(name: str, value: object) -> Any:
-    """The parsed value of an option; a BadScenario names the option."""
+    """Return the parsed value of an option. Raises BadScenario with the name of the option."""
     if isinstance(value, bool) and name != "static":
         raise BadScenario(f"{name} takes {OPTIONS[name].metavar}, not {str(value).lower()}")
     try:
@@ -258,7 +258,7 @@ def parse_option(name: str, value: object) -> Any:
 
 
 def written(name: str, value: Any) -> str:
-    """A value in command-line syntax."""
+    """Return a value in command-line syntax."""
     if isinstance(value, tuple):
         return " ".join(map(str, value)) if name in SEVERAL else "+".join(value)
     if isinstance(value, bool):
@@ -269,7 +269,7 @@ def written(name: str, value: Any) -> str:
 
 
 def build(values: Mapping[str, object]) -> Scenario:
-    """A scenario from option names and their written values; checked as a whole."""
+    """Return a scenario from option names and their written values, checked as a whole. Raises BadScenario."""
     fields = {attribute(name): parse_option(name, value) for name, value in values.items()}
     scenario = Scenario(**fields)
     check(scenario)
@@ -277,7 +277,7 @@ def build(values: Mapping[str, object]) -> Scenario:
 
 
 def check(scenario: Scenario) -> None:
-    """Check the constraints between options."""
+    """Check the constraints between options. Raises BadScenario."""
     heartbeat, session = scenario.heartbeat, scenario.session
     if scenario.is_consumer:
         heartbeat, session = scenario.consumer_heartbeat, scenario.consumer_session
@@ -300,14 +300,14 @@ def check(scenario: Scenario) -> None:
 
 
 def changed(scenario: Scenario, values: Mapping[str, Any]) -> Scenario:
-    """A copy of the scenario with other (parsed) values for these options."""
+    """Return a copy of the scenario with other (parsed) values for these options. Raises BadScenario."""
     other = dataclasses.replace(scenario, **{attribute(name): value for name, value in values.items()})
     check(other)
     return other
 
 
 def read_file(path: Path) -> dict[str, object]:
-    """The options of a TOML file, as written."""
+    """Return the options of a TOML file, as written. Raises BadScenario."""
     try:
         table = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
@@ -323,7 +323,7 @@ def read_file(path: Path) -> dict[str, object]:
 
 
 def parse_sweep(text: str) -> tuple[str, list[Any]]:
-    """session=10s,30s,45s."""
+    """Parse the argument of --sweep: session=10s,30s,45s. Raises BadScenario."""
     name, equals, values = text.partition("=")
     if not equals or not values.strip():
         raise BadScenario(f"--sweep {text}: write OPTION=VALUE,VALUE, as session=10s,30s,45s")

@@ -1,4 +1,4 @@
-"""Runs the same scenario with different settings: a table, and one line of advice that follows from the figures.
+"""Sweep: runs of the same scenario with different settings, a table, and one line of advice.
 
 Random events are the same in each run: the same members crash and pause at the same times, so differences come from the
 settings.
@@ -19,7 +19,7 @@ from coordinatord.testing.simulation.world import Tell, World
 MAX_RUNS = 200
 
 FEW = 20
-"""With fewer random events than this, another seed may well give other advice."""
+"""Number of random events below which another seed may well lead to other advice."""
 
 RATES = ("crashes", "pauses", "slow")
 
@@ -36,12 +36,12 @@ class Run:
 
     @property
     def name(self) -> str:
-        """session 10s, heartbeat 3s"""
+        """Swept options as text: session 10s, heartbeat 3s."""
         return ", ".join(f"{option} {value}" for option, value in self.settings)
 
 
 def simulate(scenario: Scenario, tell: Tell | None = None) -> Report:
-    """One run."""
+    """Run one scenario and return its report."""
     world = World(scenario, tell)
     world.run()
     return report(world)
@@ -50,7 +50,7 @@ def simulate(scenario: Scenario, tell: Tell | None = None) -> Report:
 def scenarios(
     scenario: Scenario, sweeps: Sequence[tuple[str, list[Any]]]
 ) -> list[tuple[tuple[tuple[str, str], ...], Scenario]]:
-    """All combinations, checked before the first run."""
+    """Return all combinations, checked before the first run. Raises BadScenario."""
     names = [name for name, _values in sweeps]
     if len(set(names)) < len(names):
         raise BadScenario(f"{' and '.join(names)}: an option can be swept once")
@@ -68,19 +68,19 @@ def scenarios(
 
 
 def cost(it: Report) -> tuple[float, ...]:
-    """The key, in order of priority, that compares runs with equal time without an owner."""
+    """Return the key, in order of priority, that compares runs with equal time without an owner."""
     return (it.expelled_alive, it.duplicates, it.rebalances)
 
 
 def best_of(runs: Sequence[Run]) -> tuple[Run, list[Run]]:
-    """The best run, and all runs that cost as little: within ALIKE of the least time without an owner."""
+    """Return the best run, and all runs with an equal cost: within ALIKE of the least time without an owner."""
     least_ms = min(run.report.unowned_ms for run in runs)
     alike = [run for run in runs if run.report.unowned_ms <= least_ms * (1 + ALIKE)]
     return min(alike, key=lambda run: cost(run.report)), alike
 
 
 def advice(runs: Sequence[Run]) -> str:
-    """One line of advice from the figures; it says so when there were few events."""
+    """Return one line of advice from the figures, with a caveat if there were few events."""
     if not any(run.report.happened or run.report.unowned_ms or run.report.rebalances for run in runs) and not any(
         fault.hits for run in runs for fault in run.report.faults
     ):
@@ -89,14 +89,14 @@ def advice(runs: Sequence[Run]) -> str:
 
 
 def happened(it: Report) -> str:
-    """The events of members: 3 crashes, 1 pause."""
+    """Return the events of members as text: 3 crashes, 1 pause."""
     singular = {"crashes": "crash", "slow": "slow batch"}
     found = [(count, singular.get(kind, kind)) for kind, count in it.happened.items()]
     return ", ".join(plural(count, kind) for count, kind in found) or "nothing"
 
 
 def plural(count: int, what: str) -> str:
-    """1 crash, 2 crashes, 1,000 members."""
+    """Return a count with its noun: 1 crash, 2 crashes, 1,000 members."""
     ending = "" if count == 1 else "es" if what.endswith(("h", "s")) else "s"
     return f"{count:,} {what}{ending}"
 
@@ -130,7 +130,7 @@ def _comparison(runs: Sequence[Run]) -> str:
 
 
 def _migration(runs: Sequence[Run]) -> str:
-    """What migrating to the consumer protocol would buy, if that is all that was swept."""
+    """Return the benefit of a migration to the consumer protocol, if only the protocol was swept."""
     by_protocol = {run.report.scenario["protocol"]: run.report for run in runs}
     if len(runs) != 2 or len(by_protocol) != 2 or runs[0].settings[0][0] != "protocol":
         return ""
@@ -147,7 +147,7 @@ def _percent(share: float) -> str:
 
 
 def _all_alike(best: Run, runs: Sequence[Run]) -> str:
-    """The advice where time without an owner does not decide."""
+    """Return the advice for equal times without an owner."""
     swept = " and ".join(option for option, _value in best.settings)
     it = best.report
     if not any(run.report.unowned_ms for run in runs):
@@ -167,7 +167,7 @@ def _others(it: Report) -> str:
 
 
 def _price(it: Report, other: Report) -> str:
-    """The extra cost of the best choice over another one."""
+    """Return the extra cost of the best choice over another one."""
     more = []
     if it.expelled_alive > other.expelled_alive:
         more.append(f"{plural(it.expelled_alive, 'member')} expelled alive instead of {other.expelled_alive:,}")
@@ -193,14 +193,14 @@ COLUMNS: list[tuple[str, Callable[[Report], str]]] = [
 
 
 def table(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
-    """(header, rows)."""
+    """Return (header, rows) of the table."""
     head = [option for option, _value in runs[0].settings] + [name for name, _told in COLUMNS]
     rows = [[value for _option, value in run.settings] + [told(run.report) for _name, told in COLUMNS] for run in runs]
     return head, rows
 
 
 def text(runs: Sequence[Run]) -> str:
-    """The table and the advice."""
+    """Return the table and the advice as text."""
     head, rows = table(runs)
     widths = [max(len(row[at]) for row in [head, *rows]) for at in range(len(head))]
     swept = len(runs[0].settings)

@@ -1,4 +1,4 @@
-"""Parses and formats times, rates and events. Every error message is a sentence that says what to write."""
+"""Parsing and formatting of times, rates and events. Every error message is a sentence with the expected notation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BadScenario(Exception):
 
 
 def duration_ms(text: object) -> int:
-    """Parse 300ms, 45s, 1h30m; 0 needs no unit."""
+    """Return the milliseconds of a duration such as 300ms, 45s, 1h30m; 0 needs no unit. Raises BadScenario."""
     written = str(text).strip().lower().replace(" ", "")
     if written in ("0", "0.0"):
         return 0
@@ -34,7 +34,7 @@ def duration_ms(text: object) -> int:
 
 
 def told_ms(ms: float) -> str:
-    """A duration as readable text: 300 ms, 4.2 s, 45 s, 1 h 30 m."""
+    """Return a duration as readable text: 300 ms, 4.2 s, 45 s, 1 h 30 m."""
     if ms < 1_000:
         return f"{ms:.0f} ms"
     if ms < 60_000:
@@ -49,7 +49,7 @@ def told_ms(ms: float) -> str:
 
 
 def written_ms(ms: int) -> str:
-    """A duration in the syntax of `duration_ms`."""
+    """Return a duration in the syntax of `duration_ms`."""
     if ms % 1_000:
         return f"{ms}ms"
     text, rest = "", ms // 1_000
@@ -61,7 +61,7 @@ def written_ms(ms: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """How often something happens to each member, and how long it lasts."""
+    """Rate of an event for each member, and the duration of the event."""
 
     per_hour: float = 0.0
     for_ms: int = 0
@@ -75,7 +75,7 @@ class Rate:
 
 
 def rate(text: object, *, timed: bool) -> Rate:
-    """Parse 0.5/h, 2/d; with a duration where the event lasts: 2/h:10s. 0: never."""
+    """Parse a rate such as 0.5/h, 2/d; with a duration if the event lasts: 2/h:10s. 0: never. Raises BadScenario."""
     written = str(text).strip().lower()
     example = "2/h:10s or 1/d:30s" if timed else "0.5/h or 2/d"
     found = re.fullmatch(r"(\d+(?:\.\d+)?)/([hd])(?::(.+))?", written)
@@ -104,7 +104,7 @@ class Planned:
 
 
 def planned(text: object) -> Planned:
-    """Parse 10s:crash:3, 1m:pause:0:20s."""
+    """Parse an event such as 10s:crash:3, 1m:pause:0:20s. Raises BadScenario."""
     parts = str(text).strip().split(":")
     example = "write TIME:WHAT:MEMBER, as 10s:crash:3, or 1m:pause:0:20s"
     if len(parts) < 3 or parts[1] not in KINDS or not parts[2].isdecimal():
@@ -116,7 +116,7 @@ def planned(text: object) -> Planned:
 
 @dataclass(frozen=True, slots=True)
 class Deploy:
-    """How members are restarted: `size` of them every `every_ms`, or all at once."""
+    """Restarts of a deployment: `size` members every `every_ms`, or all at once."""
 
     kind: str = "none"
     every_ms: int = 0
@@ -129,7 +129,7 @@ class Deploy:
 
 
 def deploy(text: object) -> Deploy:
-    """Parse none, all, rolling:30s, rolling:30s:5 (five at a time)."""
+    """Parse a deployment: none, all, rolling:30s, rolling:30s:5 (five at a time). Raises BadScenario."""
     kind, *rest = str(text).strip().lower().split(":")
     example = "write none, all, rolling:30s, or rolling:30s:5 for five at a time"
     if kind in ("none", "all") and not rest:

@@ -1,4 +1,4 @@
-"""Runs a scenario: starts, deploys and crashes processes, and counts the costs.
+"""World of a scenario: starts, deploys and crashes processes, and counts the costs.
 
 First the group forms: all members start within a second, and time runs until all of them have their assignment. The
 report counts from then on, and the scenario's planned events are relative to that time.
@@ -26,27 +26,29 @@ from coordinatord.testing.simulation.units import BadScenario, Rate, told_ms
 
 START_WITHIN_MS = 1_000
 FORM_LIMIT_MS = 3_600_000
-"""A group that has not formed in an hour never will."""
+"""Time limit for the formation of the group: a group that has not formed in an hour never will."""
 
 FALSE_ALARMS = (
     Cause.SESSION_EXPIRED, Cause.NOT_REJOINED, Cause.NOT_SYNCED, Cause.JOIN_EXPIRED, Cause.NOT_REVOKED
 )  # fmt: skip
-"""Causes for which the coordinator drops members that it believes dead."""
+"""Causes for which the coordinator drops members that it considers dead."""
 
 Tell = Callable[[int | None, str], object]
-"""Called with milliseconds since the group formed (None before that) and what happened."""
+"""Callback with the milliseconds since the group formed (None before that) and the event."""
 
 OWN_ID = re.compile(r"(?<![\w-])[\w-]{22}(?![\w-])")
-"""The id that a member of the consumer protocol has made."""
+"""Pattern of the id that a member of the consumer protocol has generated."""
 
 MEMBER_ID = re.compile(r"(member-\d+)-[0-9a-f]{32}")
 
 
 class World:
-    """See the module; call `run` once, then read the counts."""
+    """State of one run; call `run` once, then read the counts."""
 
     def __init__(self, scenario: Scenario, tell: Tell | None = None, *, lossy: bool = False) -> None:
-        """`lossy`: links will be cut, so every request needs a deadline; otherwise only parked requests do."""
+        """Prepare a run. `lossy`: links will be cut, so every request needs a deadline; otherwise only parked requests
+        do.
+        """
         self.scenario = scenario
         self.lossy = lossy
         self.engine = Engine(scenario.seed)
@@ -76,12 +78,12 @@ class World:
         self.records: list[dict[str, Any]] = []  # ledger records since the group formed
         self.expelled_alive = 0
         self.happened: Counter[str] = Counter()
-        self.names: dict[str, str] = {}  # of processes, by the ids that members of the consumer protocol make
+        self.names: dict[str, str] = {}  # names of processes, by the generated ids of members of the consumer protocol
         self._down: set[int] = set()  # stopped on request, not restarted
         self._coming: set[int] = set()  # waiting to be restarted
 
     def run(self) -> None:
-        """Form the group, then run for the scenario's duration."""
+        """Form the group, then run for the scenario's duration. Raises BadScenario if the group does not form."""
         scenario, engine = self.scenario, self.engine
         starts = engine.chance("starts")
         for number in range(scenario.members):
@@ -108,7 +110,7 @@ class World:
         self.ownership.end()
 
     def is_formed(self) -> bool:
-        """Whether all members are in one generation and know their assignments."""
+        """Return whether all members are in one generation and have their assignments."""
         group, consumer = self.node.group, self.node.group.consumer
         if consumer is not None:
             return (
@@ -159,7 +161,7 @@ class World:
     # Events of members
 
     def start(self, number: int) -> None:
-        """Start a process of that number, unless there is one."""
+        """Start a process with this number, unless it runs."""
         self._down.discard(number)
         self._coming.discard(number)
         if number in self.processes:
@@ -201,7 +203,7 @@ class World:
             process.crash()
 
     def restart(self, number: int) -> None:
-        """Restart as in a deployment: stop, stay down for a while, start."""
+        """Restart the process as in a deployment: stop, stay down for a while, start."""
         process = self._process(number, "restart")
         if process is not None:
             process.stop()
@@ -220,7 +222,7 @@ class World:
             process.pause(for_ms)
 
     def slow(self, number: int, for_ms: int) -> None:
-        """Let the application take long for its current batch."""
+        """Extend the application's current batch to `for_ms`."""
         process = self._process(number, "slow", for_ms)
         if process is not None:
             process.slow(for_ms)

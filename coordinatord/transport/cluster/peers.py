@@ -1,8 +1,9 @@
 """Requests from one worker to another, in Kafka's protocol over a Unix socket. The receiving worker dispatches them to
-the same handlers as clients' requests. Nodes of several machines ask each other at the addresses that clients have.
+the same handlers as clients' requests. Nodes of several machines send each other requests at the addresses that clients
+use.
 
-There is one connection to each other worker, opened at first use and reopened at the next use after it breaks. A
-request without a response when the connection breaks, or after `TIMEOUT_S`, is answered with None: it may or may not
+There is one connection to each other worker, opened at first use and reopened at the next use after it breaks. If the
+connection breaks, or after `TIMEOUT_S`, the callback of a pending request receives None: the request may or may not
 have been executed, and the caller retries. While a worker restarts, its socket accepts connections before the worker
 reads from them (the supervisor holds the socket), so a request waits for a moment, as clients' requests do.
 """
@@ -22,15 +23,16 @@ from kafka_wire.headers import RequestHeader, write_request_header
 from kafka_wire.registry import Codec
 
 LISTENER = "workers"
-"""The listener name of requests from other workers, who have checked the clients whom they ask for. Names of listeners
-are in upper case (config.address): nobody's own listener has this one, and with it no ACLs and no quotas.
+"""The listener name of requests from other workers. The sending worker has checked the client on whose behalf it sends
+the request. Names of configured listeners are in upper case (config.address): none of them equals this name, so no
+client can bypass ACLs and quotas through it.
 """
 
 TIMEOUT_S = 10.0
-"""Longer than a start with little to recover takes."""
+"""Timeout of a request in seconds, longer than a start with little to recover."""
 
 MAX_PENDING = 10_000
-"""Maximum unanswered requests to one worker. Clients' own limits keep the number far below."""
+"""Maximum number of pending requests to one worker. Clients' own limits keep the number far below."""
 
 MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 
@@ -40,7 +42,7 @@ log = get_logger("coordinatord.server.workers")
 
 
 class Peers:
-    """Connections to the other workers. `paths` has every worker's socket; our own is not used."""
+    """Connections to the other workers. `paths` has every worker's socket; the socket of this worker is not used."""
 
     def __init__(self, paths: Sequence[str], loop: asyncio.AbstractEventLoop) -> None:
         self._peers = [_Peer(worker, path, loop) for worker, path in enumerate(paths)]
@@ -50,29 +52,33 @@ class Peers:
         self._peers[worker].ask(registry.codec(api_key, api_version), request, answered)
 
     def close(self) -> None:
-        """Stop sending; pending requests are answered with None."""
+        """Stop sending; callbacks of pending requests receive None."""
         for peer in self._peers:
             peer.close()
 
 
 class SeatPeers:
-    """Connections to the nodes that have the other seats, at their addresses for clients of `listener`."""
+    """Connections to the nodes that hold the other seats, at their addresses for clients of `listener`."""
 
     def __init__(self, nodes: SeatedNodes, listener: str, loop: asyncio.AbstractEventLoop) -> None:
         self.may_ask: Callable[[], bool] = lambda: True
-        """Whether this node leads still: one that does not must not tell others what its coordinators have decided."""
+        """A function that returns whether this node still leads: a node that is not must not send its coordinators'
+        decisions to others.
+        """
         self._loop = loop
         self._peers = [_RemotePeer(seat, nodes, listener, loop) for seat in range(nodes.workers)]
 
     def ask(self, worker: int, api_key: int, api_version: int, request: Any, answered: Answered) -> None:
-        """As of Peers, with a seat for the worker."""
+        """Send a request to the node that holds the seat `worker`; `answered` is called with the response or None,
+        always asynchronously.
+        """
         if not self.may_ask():
             self._loop.call_soon(answered, None)
             return
         self._peers[worker].ask(registry.codec(api_key, api_version), request, answered)
 
     def close(self) -> None:
-        """Stop sending; pending requests are answered with None."""
+        """Stop sending; callbacks of pending requests receive None."""
         for peer in self._peers:
             peer.close()
 
@@ -118,7 +124,7 @@ class _Peer(asyncio.Protocol):
         except OSError as error:
             self._broken(str(error))
         finally:
-            if self._connecting is asyncio.current_task():  # not when another one was begun instead
+            if self._connecting is asyncio.current_task():  # not when another connection attempt has replaced this one
                 self._connecting = None
 
     async def _dial(self) -> None:
@@ -131,7 +137,7 @@ class _Peer(asyncio.Protocol):
         self._broken(None)
 
     def _broken(self, reason: str | None) -> None:
-        """Drop the connection and answer pending requests with None; the next request reconnects."""
+        """Drop the connection and call the callbacks of pending requests with None; the next request reconnects."""
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.abort()
@@ -173,7 +179,7 @@ class _Peer(asyncio.Protocol):
 
 
 class _RemotePeer(_Peer):
-    """The connection to the node that has a seat. When another node has it, the connection is replaced."""
+    """The connection to the node that holds a seat. When another node takes the seat, the connection is replaced."""
 
     def __init__(self, seat: int, nodes: SeatedNodes, listener: str, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(seat, "", loop)

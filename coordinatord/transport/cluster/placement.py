@@ -15,7 +15,7 @@ REMEMBERED_IDS, REMEMBERED_CHARACTERS = 4_096, 64
 
 
 def partition_for(group_id: str, partitions: int) -> int:
-    """The partition of `__consumer_offsets` that a group belongs to."""
+    """Return the partition of `__consumer_offsets` that a group belongs to."""
     if len(group_id) <= REMEMBERED_CHARACTERS:
         return _remembered(group_id, partitions)  # looked up again when the group is created and when it is written
     return _partition_for(group_id, partitions)

@@ -1,9 +1,9 @@
 """State shared by all workers of a daemon: a few numbers in shared memory, and a lock.
 
-The supervisor creates it before it forks. The numbers are the catalogue's latest change, the end of the cluster's
-metadata log, how often groups' settings have changed, and for each worker the change up to which it has processed
-deletions; for a restarted worker that is 0. Each number is a machine word with one writer at a time, so reading needs
-no lock.
+The supervisor creates the memory before forking. The numbers are the catalogue's latest change, the end of the
+cluster's metadata log, the number of changes of groups' settings, and for each worker the change up to which it has
+processed deletions (0 for a restarted worker). Each number is a machine word with one writer at a time, so reading
+needs no lock.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _WORD_BYTES = 8
 
 
 class Sharing(Protocol):
-    """What topics and groups' settings need of what several processes share."""
+    """The shared state that topics and groups' settings need."""
 
     @property
     def change(self) -> int:
-        """The number of the catalogue's latest change."""
+        """Return the number of the catalogue's latest change."""
 
     def changed(self, change: int) -> None:
         """Publish a change of the catalogue; the caller holds the lock."""
 
     @property
     def groups_change(self) -> int:
-        """The number of the latest change of groups' settings."""
+        """Return the number of the latest change of groups' settings."""
 
     def groups_changed(self) -> None:
         """Publish a change of groups' settings, which is in their file; the caller holds the lock."""
@@ -45,20 +45,24 @@ class Sharing(Protocol):
 
     @property
     def followed_by_all(self) -> int:
-        """The latest change for which all workers have completed their work."""
+        """Return the latest change for which all workers have completed their work."""
 
     def lock(self) -> AbstractContextManager[object]:
-        """Excludes other processes. OSError if they cannot be excluded now."""
+        """Exclude other processes. Raises OSError if they cannot be excluded now."""
 
     def take(self) -> bool:
-        """Take the lock, to be let go of with `give`; False if another process has it. OSError as `lock`."""
+        """Take the lock, to be released with `give`. Returns False if another process has it. Raises OSError as
+        `lock`.
+        """
 
     def give(self) -> None:
-        """Let go of the lock."""
+        """Release the lock."""
 
 
 class Shared:
-    """Created once in the supervisor; the workers inherit copies. `lock_path` is a file used only for the lock."""
+    """The shared state, created once in the supervisor; the workers inherit copies. `lock_path` is a file used only for
+    the lock.
+    """
 
     def __init__(self, workers: int, lock_path: str) -> None:
         self.workers = workers
@@ -72,7 +76,7 @@ class Shared:
 
     @property
     def change(self) -> int:
-        """The number of the catalogue's latest change."""
+        """Return the number of the catalogue's latest change."""
         return int(self._words[_CHANGE])
 
     def changed(self, change: int) -> None:
@@ -82,7 +86,7 @@ class Shared:
 
     @property
     def groups_change(self) -> int:
-        """The number of the latest change of groups' settings."""
+        """Return the number of the latest change of groups' settings."""
         return int(self._words[_GROUPS_CHANGE])
 
     def groups_changed(self) -> None:
@@ -91,8 +95,8 @@ class Shared:
         self.on_change()
 
     def worker_started(self, change: int) -> bool:
-        """A worker has read the shared files, the catalogue with this change: publish that, since the worker before it
-        may have died between a write and its publication. False if another process has the lock: ask again.
+        """Publish that a worker has read the shared files, the catalogue with this change: the previous worker may have
+        died between a write and its publication. Returns False if another process has the lock: call again.
         """
         if not self.take():
             return False
@@ -121,12 +125,12 @@ class Shared:
 
     @property
     def followed_by_all(self) -> int:
-        """The latest change for which all workers have completed their work."""
+        """Return the latest change for which all workers have completed their work."""
         return min(self._words[_FIRST_WORKER:])
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Excludes other processes; waits for them. It is held only as long as replacing a small file takes."""
+        """Exclude other processes; wait for them. The lock is held only as long as replacing a small file takes."""
         self._take(fcntl.LOCK_EX)
         try:
             yield
@@ -134,7 +138,7 @@ class Shared:
             self.give()
 
     def take(self) -> bool:
-        """Take the lock, to be let go of with `give`; False if another process has it."""
+        """Take the lock, to be released with `give`. Returns False if another process has it."""
         try:
             self._take(fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -142,7 +146,7 @@ class Shared:
         return True
 
     def give(self) -> None:
-        """Let go of the lock."""
+        """Release the lock."""
         self._depth -= 1
         if self._depth == 0:
             assert self._lock_file is not None

@@ -2,16 +2,16 @@
 
 listening.py     sockets, bound before the event loop exists
 handshakes.py    accepts clients that speak TLS
-sasl_gate.py     what a client is served before it has proved who it is
+sasl_gate.py     the requests that an unauthenticated client may send
 connection.py    one client: frames in, turns, back-pressure
-answers.py       its responses in the order of its requests, including those that wait for the log
+answers.py       its responses in the order of its requests, including responses that wait for the log
 turn_end.py      sends responses at the end of the event loop's turn
 received.py      a received request
-request.py       RequestContext: what a handler knows of a request, and how the request can end
+request.py       RequestContext: the handler's view of a request, and the ways in which the request can end
 responses.py     encodes a response as its frame
-router.py        from a frame to its handler
-routes.py        which handler and shortcut serve a version of an API, and how long they take
+router.py        dispatches a frame to its handler
+routes.py        the handler and the shortcut of each version of an API, and their durations
 api_versions.py  ApiVersions: the APIs and versions served
-connections.py   all connections: their number, and which are idle
-door.py          what all connections share
+connections.py   all connections: their number, and the idle ones
+door.py          the context that all connections share
 """

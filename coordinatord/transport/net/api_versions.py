@@ -1,4 +1,4 @@
-"""ApiVersions: the APIs and versions served. Only those with a handler are advertised."""
+"""ApiVersions: the APIs and versions served. Only APIs with a handler are advertised."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 
 UNKNOWN_NODE = -1
-"""The node id of a client that does not say which node it means."""
+"""Node id in the request of a client that does not name a node."""
 
 OFFERED_FROM = {int(ApiKey.PRODUCE): 0}
-"""First versions that are offered although later ones are the first that are served, as Kafka does (KAFKA-18659):
+"""First versions that are advertised where the first served version is a later one, as Kafka does (KAFKA-18659):
 librdkafka up to 2.11.0 compresses only where version 0 of Produce is offered, and never sends that version.
 """
 
 
 class ApiVersions:
-    """The handler of ApiVersions. `features`: feature names that clients look for, and their levels (KIP-584);
-    `identity`: cluster and node id, which clients may name from v5 on (KIP-1242), None where nobody can.
+    """The handler of ApiVersions. `features`: feature names that clients look up, and their levels (KIP-584);
+    `identity`: cluster id and node id, which clients may name from v5 on (KIP-1242), or None if requests cannot name a
+    node.
     """
 
     def __init__(
@@ -39,7 +40,9 @@ class ApiVersions:
         self.features = features
 
     def answer(self, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-        """ApiVersions v0-v5 (KIP-511: v3+ carries the client's software name and version, both safe to log)."""
+        """Respond to ApiVersions v0-v5 (KIP-511: v3+ carries the client's software name and version, both safe
+        to log).
+        """
         if context.api_version >= 3 and not (
             _is_software_name(request.client_software_name) and _is_software_name(request.client_software_version)
         ):
@@ -60,15 +63,15 @@ class ApiVersions:
 
     @property
     def offered(self) -> list[ApiVersion]:
-        """Each API with its versions."""
+        """Return each advertised API with its range of versions."""
         if self._offered is None:
             self._offered = [_range(api_key) for api_key in self._api_keys]
         return self._offered
 
 
 def unsupported_version() -> ApiVersionsResponse:
-    """The response to an unsupported version of ApiVersions, in the format of version 0. It has the supported versions
-    of ApiVersions itself, so that the client can choose one of them (KIP-511).
+    """Return the response to an unsupported version of ApiVersions, in the format of version 0. The response lists the
+    supported versions of ApiVersions itself, so that the client can choose one of them (KIP-511).
     """
     return ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [_range(ApiKey.API_VERSIONS)])
 
@@ -79,6 +82,6 @@ def _range(api_key: int) -> ApiVersion:
 
 
 def _is_software_name(name: str) -> bool:
-    """Kafka's `[a-zA-Z0-9](?:[a-zA-Z0-9\\-.]*[a-zA-Z0-9])?` (ApiVersionsRequest.isValid)."""
+    """Check a name against Kafka's `[a-zA-Z0-9](?:[a-zA-Z0-9\\-.]*[a-zA-Z0-9])?` (ApiVersionsRequest.isValid)."""
     inner = name.replace("-", "").replace(".", "")
     return bool(name) and inner.isascii() and inner.isalnum() and name[0].isalnum() and name[-1].isalnum()

@@ -1,6 +1,6 @@
-"""Handlers of APIs that a start does not need: their modules are imported by the first request for one of them.
+"""Handlers of APIs that a start does not need: the first request for one of the APIs imports their module.
 
-A daemon offers some forty APIs, of which a client that consumes uses about ten.
+A daemon offers some forty APIs; a consuming client uses about ten.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Handlers(Protocol):
 
 
 def by_need(api_keys: Iterable[int], make: Callable[[], Handlers]) -> dict[int, Handler]:
-    """A handler for each of the API keys, which are those of `make().handlers()`; `make` is called once, by the first
-    request.
+    """Return a handler for each of the API keys, which are the keys of `make().handlers()`. The first request calls
+    `make`, once.
     """
     made: dict[int, Handler] = {}
     wanted = frozenset(api_keys)

@@ -1,11 +1,11 @@
 """A client's connection: receives bytes, serves requests in order, and bounds what it takes in.
 
 Order. Requests are served in the order received. A request that waits for other members (join, sync) or for records
-(fetch) is parked, and later ones wait undecoded. A response that waits only for the log does not delay later requests,
-since their records follow in the log; their responses queue behind it (answers.py).
+(fetch) is parked, and later requests wait undecoded. A response that waits only for the log does not delay later
+requests, since their records follow in the log; their responses queue behind it (answers.py).
 
 Back-pressure. The connection stops reading while more than `MAX_WAITING_BYTES` wait behind a parked request or a full
-line of answers, while the peer leaves answers unread (asyncio's `pause_writing`), and while the client is throttled.
+response queue, while the peer leaves responses unread (asyncio's `pause_writing`), and while the client is throttled.
 
 Turns. One read may bring thousands of requests: after `TURN_REQUESTS` or `TURN_BYTES` of them, or when `TURN_S` have
 passed, other connections get their turn.
@@ -34,21 +34,28 @@ from kafka_wire.framing import Frames, FrameSplitter
 from kafka_wire.registry import Codec
 
 MAX_WAITING_BYTES: Final = 64 * 1024
-"""Bytes that may wait behind a parked request before reading stops. A client that waits for its join sends nothing;
-64 KiB is one read of the event loop."""
+"""Maximum bytes that may wait behind a parked request before reading stops. A client that waits for its JoinGroup
+response sends nothing; 64 KiB is one read of the event loop.
+"""
 
 TURN_REQUESTS: Final = 64
-"""Requests that one connection serves per turn of the event loop. One read brings thousands of small requests; 64
-clients that sent as fast as they could made turns of seconds, with all their requests in memory."""
+"""Maximum number of requests that one connection serves per turn of the event loop. One read brings thousands of small
+requests. Without the limit, 64 clients that sent as fast as they could caused turns of seconds, with all their requests
+in memory.
+"""
 
 TURN_S: Final = 0.004
-"""The same in seconds, as long as a slice (slices.SLICE_S): a request of some bytes may ask for what takes long."""
+"""Maximum duration of one turn of a connection in seconds, equal to a slice (slices.SLICE_S): a request of a few bytes
+may cause long work.
+"""
 
 TURN_BYTES: Final = 32 * 1024
-"""The same in bytes, one request at least: lists of names take some 8 ms (limits.LARGE_BYTES)."""
+"""Maximum bytes of requests that one connection serves per turn, but at least one request: lists of names take some 8
+ms (limits.LARGE_BYTES).
+"""
 
 TURN_ANSWER_BYTES: Final = 16 * 1024
-"""The same in bytes of answers: small requests may have large ones."""
+"""Maximum bytes of responses that one connection produces per turn: small requests may have large responses."""
 
 
 class Connection(asyncio.Protocol):
@@ -68,23 +75,23 @@ class Connection(asyncio.Protocol):
         self.last_active_ms = 0
         self.peer = ""
         self.client_host = ""
-        #: whom the client has proved to be
+        #: the principal that the client has authenticated as
         self.principal = ANONYMOUS
-        #: the same object for the same principal and address; None where nobody checks permissions, and until a request
-        #: was checked
+        #: one object per pair of principal and address; None without an authorizer, and until the first check of a
+        #: request
         self.identity: Any = None
-        #: what a SASL listener knows of the client (sasl_gate.py)
+        #: the state of a SASL listener for this client (sasl_gate.py)
         self.session: Any = None
         self._splitter = FrameSplitter(door.max_frame_bytes)
         self._transport: Any = None
-        #: received requests that are not served yet, and the bytes of those that must wait
+        #: received requests that are not served yet, and the bytes of the requests that must wait
         self._frames: Frames = []
         self._waiting_bytes = 0
         self._is_paused = False
-        #: an incomplete request is counted among those of all connections
+        #: true if an incomplete request is counted among those of all connections
         self._is_counted = False
         self._resume_due = False
-        #: ends the time for which the client is throttled
+        #: the timer that ends the time for which the client is throttled
         self._alarm: Any = None
 
     # Called by asyncio
@@ -104,7 +111,8 @@ class Connection(asyncio.Protocol):
         self.line.lost()
         self._frames.clear()
         self.door.incomplete.hold(self, 0)
-        self.door.unread.hold(self.line, 0)  # not before: until then the transport may keep what the peer does not read
+        # only here: before, the transport may keep data that the peer does not read
+        self.door.unread.hold(self.line, 0)
         if self._alarm is not None:
             self._alarm.cancel()
         self.door.connections.disconnected(self)
@@ -143,12 +151,12 @@ class Connection(asyncio.Protocol):
     # Called by other modules
 
     def pass_through(self, door: Door) -> None:
-        """Serve the next requests behind another door: who has proved who it is may do more."""
+        """Serve later requests with the context `door`: after authentication, a client may send more APIs."""
         self.door = door
         self._splitter.max_frame_bytes = door.max_frame_bytes
 
     def mute(self, alarm: Any) -> None:
-        """Serve and read nothing more until `unmute`, which `alarm` is to call."""
+        """Stop serving and reading until `unmute`, which `alarm` is to call."""
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm = alarm
@@ -156,28 +164,28 @@ class Connection(asyncio.Protocol):
         self._throttle()
 
     def unmute(self) -> None:
-        """The client is no longer throttled."""
+        """Resume serving and reading when the throttle time is over."""
         self._alarm = None
         self.line.stops &= ~THROTTLED
         self.has_room()
 
     @property
     def closed(self) -> bool:
-        """No response can be sent any more."""
+        """True if no more responses can be sent."""
         return self.line.is_closed
 
     @property
     def waiting_count(self) -> int:
-        """Requests received and not yet served."""
+        """Number of requests received and not yet served."""
         return len(self._frames)
 
     @property
     def is_behind(self) -> bool:
-        """Requests wait to be served, or reading is paused."""
+        """True if requests wait to be served, or reading is paused."""
         return bool(self._frames) or self._is_paused
 
     def has_room(self) -> None:
-        """Resume if requests wait or reading is paused: the cause of the wait may have ended."""
+        """Resume if requests wait or reading is paused: the reason of the wait may have ended."""
         if self._frames or self._is_paused:
             self._resume_soon()
 
@@ -189,12 +197,12 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def failed(self, codec: Codec) -> None:
-        """An exception of ours keeps a request of this API from being answered."""
+        """Handle an internal exception that prevents the response to a request of this API."""
         self.door.router.failed(self, codec)
 
     def too_large(self, context: Received, reason: str) -> Callable[[], Any] | None:
-        """What makes the response that replaces one that is too large; None if there is none, and the connection is
-        closed. Writes one log line, with the reason.
+        """Return a function that makes the response that replaces one that is too large; None if there is no such
+        response, and the connection is closed. Writes one log line, with the reason.
         """
         refusal, codec = self.door.refusal, context.codec
         if refusal is None or context.where is NO_BODY:
@@ -205,18 +213,20 @@ class Connection(asyncio.Protocol):
         return lambda: refusal(codec.decode_request(*body), codec.api_version, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def unread_too_long(self) -> None:
-        """See AnswerLine.give_up. What was written is dropped: closing alone would wait until the peer reads it."""
+        """Close the connection of a peer that does not read: see AnswerLine.give_up. Written data is dropped: closing
+        alone would wait until the peer has read it.
+        """
         self.refuse("unread", f"answers of all clients have more than {MAX_UNREAD_BYTES} bytes, and this one's most")
         self._transport.abort()
 
     def give_up(self) -> None:
-        """Of all incomplete requests this one is the largest (bounds.shares.Holder)."""
+        """Close the connection: its incomplete request is the largest of all (bounds.shares.Holder)."""
         reason = f"incomplete requests of all clients have more than {MAX_INCOMPLETE_BYTES} bytes, and this one most"
         self._splitter = FrameSplitter(self.door.max_frame_bytes)
         self.refuse("incomplete", reason)
 
     def close(self) -> None:
-        """Send the encoded answers and close."""
+        """Send the encoded responses and close."""
         self.line.flush()
         self.line.lost()
         self._frames.clear()
@@ -224,7 +234,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def _refuse_frame(self, reason: str) -> None:
-        """The peer has announced a frame of an impossible size: perhaps it is no Kafka client."""
+        """Close the connection after a frame of an impossible size: the peer may be no Kafka client."""
         who = stranger(self._splitter.refused)
         if who is None:
             self.refuse("oversized", reason)
@@ -232,7 +242,7 @@ class Connection(asyncio.Protocol):
             self.refuse(who.kind, who.reason, listener=self.listener, advice=who.advice)
 
     def _may_hold(self, held_bytes: int) -> bool:
-        """Count what has arrived of an incomplete request. Returns whether the connection stays open."""
+        """Count the bytes of an incomplete request that have arrived. Returns whether the connection stays open."""
         if held_bytes > MAX_LIST_BYTES and not self._may_be_large():
             return False
         self._is_counted = held_bytes > COUNTED_BYTES
@@ -240,7 +250,9 @@ class Connection(asyncio.Protocol):
         return not self.line.is_closed
 
     def _may_be_large(self) -> bool:
-        """Whether the API of the incomplete frame may have such large requests; else refuse it before it is held."""
+        """Return whether the API of the incomplete frame may have requests of its size; otherwise close the connection
+        before the frame is buffered.
+        """
         begun = self._splitter.begun
         limit = limit_of(int.from_bytes(begun[4:6], "big"))
         if self._splitter.held_bytes > limit:
@@ -251,7 +263,7 @@ class Connection(asyncio.Protocol):
     # Turns and back-pressure
 
     def _serve(self) -> None:
-        """One turn: serve up to `TURN_REQUESTS` received requests. Their answers are sent together."""
+        """Serve up to `TURN_REQUESTS` received requests in one turn. Their responses are sent together."""
         frames, line, serve, clock = self._frames, self.line, self.door.router.serve, self.door.clock
         began_s = clock()
         stop = len(frames) if len(frames) == 1 else _turn_of(frames)
@@ -281,7 +293,7 @@ class Connection(asyncio.Protocol):
             self._resume_soon()
 
     def _wait(self, frames: Frames, size: int) -> None:
-        """Queue requests received behind others; `size` is their bytes."""
+        """Queue requests that arrived after others; `size` is their bytes."""
         parked = self.line.parked
         if parked is not None and parked.done:
             self.close()  # see AnswerLine.abandon
@@ -302,7 +314,7 @@ class Connection(asyncio.Protocol):
             self.door.call_soon(self._resume)
 
     def _resume(self) -> None:
-        """Continue after a wait: for a parked request, the peer, the log, or other connections."""
+        """Continue after a wait for a parked request, the peer, the log, or other connections."""
         self._resume_due = False
         self.door.connections.resuming -= 1
         if self.line.stops:
@@ -318,7 +330,7 @@ class Connection(asyncio.Protocol):
 
 
 def _turn_of(frames: Frames) -> int:
-    """How many of these requests are served in one turn."""
+    """Return how many of these requests one turn serves."""
     stop = min(len(frames), TURN_REQUESTS)
     size = 0
     for count in range(stop):

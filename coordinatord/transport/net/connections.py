@@ -1,4 +1,4 @@
-"""All connections: their limit, which of them are idle, and whether answers are unsent."""
+"""All connections: their limit, the idle ones, and unsent responses."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from kafka_wire.registry import Codec
 log = get_logger("coordinatord.transport.net")
 
 ROOM = 0.9
-"""There is room again when no more than this share of the allowed connections is open: a crowd that comes and goes
-writes no log line each time."""
+"""There is room again when no more than this share of the allowed connections is open. A number of connections that
+varies around the limit does not write a log line each time.
+"""
 
 
 class Addresses(Protocol):
@@ -33,19 +34,19 @@ class Connections:
         self.now_ms = now_ms
         self.metrics = metrics
         self.open: set[Connection] = set()
-        #: connections whose requests wait for their turn
+        #: number of connections whose requests wait for their turn
         self.resuming = 0
         self._accepted = 0
         #: limits of single addresses, if there are any
         self.addresses: Addresses | None = None
-        #: a log line has said that there are too many
+        #: true if a log line about too many connections was written
         self._is_full = False
 
     def __len__(self) -> int:
         return len(self.open)
 
     def connected(self, connection: Connection) -> None:
-        """A client has connected. A connection over the limit is closed; one log line tells of all until there is room
+        """Add a connection. A connection over the limit is closed; one log line reports all of them until there is room
         again.
         """
         connection.last_active_ms = self.now_ms()
@@ -56,7 +57,7 @@ class Connections:
             self._too_many(connection)
 
     def disconnected(self, connection: Connection) -> None:
-        """A client's connection has ended."""
+        """Remove a connection that has ended."""
         self.open.discard(connection)
         if self.addresses is not None:
             self.addresses.disconnected(connection)
@@ -67,7 +68,7 @@ class Connections:
             connection.session.lost()
 
     def turned_away(self, peer: str) -> None:
-        """A client was not let in, as there are too many."""
+        """Count a client that was rejected because there are too many connections."""
         self.metrics.rejected["limit"] += 1
         if not self._is_full:
             self._is_full = True
@@ -79,12 +80,12 @@ class Connections:
         connection.close()
 
     def refused(self, connection: Connection, kind: str, reason: str, **what: Any) -> None:
-        """A connection is being closed because of what its peer sent."""
+        """Log that a connection is being closed because of what its peer sent."""
         self.metrics.rejected[kind] += 1
         log.warning("connection closed", peer=connection.peer, client_id=connection.client_id, reason=reason, **what)
 
     def oversized(self, connection: Connection, reason: str, codec: Codec) -> None:
-        """A request gets an error, since its response would be too large."""
+        """Log that a request gets an error response, since its response would be too large."""
         self.metrics.rejected["oversized"] += 1
         log.warning(
             "a response is too large", peer=connection.peer, client_id=connection.client_id, reason=reason,
@@ -92,20 +93,22 @@ class Connections:
         )  # fmt: skip
 
     def refused_early(self, kind: str, **what: Any) -> None:
-        """A client was refused before it was a connection."""
+        """Count a client that was rejected before it became a connection."""
         self.metrics.rejected[kind] += 1
         log.warning("connection closed", **what)
 
     def is_behind(self) -> bool:
-        """Whether something that has come may not have been served, though the loop has just read: requests wait for
-        their turn, or clients have connected since this was last asked. Those may have sent something at once, and
-        others may wait behind them: uvloop accepts one in a turn.
+        """Return True if received requests may be unserved although the loop has just read: requests wait for their
+        turn, or clients have connected since the last call. New clients may have sent requests at once, and further
+        clients may wait behind them: uvloop accepts one connection per turn.
         """
         before, self._accepted = self._accepted, self.metrics.connections_accepted
         return self.resuming > 0 or self._accepted > before
 
     def close_idle(self, max_idle_ms: int) -> int:
-        """Close connections silent for longer than `max_idle_ms` (connections.max.idle.ms). Returns how many."""
+        """Close connections silent for longer than `max_idle_ms` (connections.max.idle.ms). Returns the number of
+        closed connections.
+        """
         oldest = self.now_ms() - max_idle_ms
         idle = [each for each in self.open if each.last_active_ms < oldest and not each.line.is_awaited]
         for connection in idle:
@@ -116,5 +119,5 @@ class Connections:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether any client has not received all of its answers."""
+        """True if any client has not received all of its responses."""
         return any(connection.line.has_unsent for connection in self.open)

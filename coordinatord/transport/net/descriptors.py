@@ -1,7 +1,7 @@
-"""File descriptors: how many this process may have open, and how many of them are clients' connections.
+"""File descriptors: the number that this process may open, and the share that clients' connections may use.
 
-A log that cannot open a segment cannot go on: the daemon ends. So clients never get the descriptors that the log
-needs: `max.connections` is at most what the limit leaves beyond `RESERVED`, and further connections are refused.
+The daemon ends if the log cannot open a segment. Therefore clients never get the descriptors that the log needs:
+`max.connections` is at most what the limit leaves beyond `RESERVED`, and further connections are rejected.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ log = get_logger("coordinatord.transport.net")
 
 RESERVED: Final = 512
 """Descriptors that are not for clients: the log's two pools of open files (128 and 192), its journal, its cleaner, the
-admin port (64), listeners, other workers; and connections that are accepted only to be refused."""
+admin port (64), listeners, other workers; and connections that are accepted only to be closed.
+"""
 
 FEWEST: Final = 64
-"""A limit that leaves fewer connections than this is refused at the start."""
+"""Minimum number of connections. At a limit of open files that leaves fewer, the daemon does not start."""
 
 
 def raise_limit() -> int:
@@ -39,12 +40,14 @@ def raise_limit() -> int:
 
 
 def connections_allowed(max_connections: int, limit: int) -> int:
-    """`max_connections`, or what `limit` open files leave. OSError (EMFILE) if that is too little to serve anybody."""
+    """Return `max_connections`, or the smaller number that a limit of `limit` open files leaves. Raises OSError
+    (EMFILE) if fewer than `FEWEST` are left.
+    """
     left = limit - RESERVED
     if left < min(FEWEST, max_connections):
         raise OSError(errno.EMFILE, f"{os.strerror(errno.EMFILE)}: {limit} at most, {RESERVED + FEWEST} are needed")
     if left < max_connections:
-        log.debug(  # few need as many connections as the default allows; a refused one is logged
+        log.debug(  # few need as many connections as the default allows; a rejected one is logged
             "max.connections is limited by the number of files that may be open (ulimit -n, LimitNOFILE)",
             max_connections=max_connections,
             allowed=left,

@@ -1,4 +1,4 @@
-"""What all connections of a process share."""
+"""The context that all connections of a process share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from kafka_wire.registry import Codec
 
 Refusal = Callable[[Any, int, ErrorCode], Any]
 """(request, version, error): the response that carries the error for the whole request (getErrorResponse of Kafka's
-request classes). KeyError for an API that has none."""
+request classes). Raises KeyError for an API without such a response.
+"""
 
 
 class Serving(Protocol):
@@ -36,7 +37,7 @@ class Registry(Protocol):
     """Tracks all connections: connections.Connections."""
 
     resuming: int
-    """Connections whose requests wait for their turn."""
+    """Number of connections whose requests wait for their turn."""
 
     def connected(self, connection: Any) -> None: ...
 
@@ -49,11 +50,13 @@ class Registry(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Door:
-    """What connections use. `now_ms` is the daemon's clock, `call_soon` the event loop's, `hold` the log's gate.
-    `slicer` makes responses that take long. `admit`, where a listener has it, is called with each new connection and
-    its transport. `clock` measures turns, in seconds. `refusal` makes the response to a request whose own would be too
-    large; without it the connection is closed. `incomplete` and `unread` count the requests and the answers that peers
-    have begun to send, or to be sent.
+    """The context of all connections.
+
+    `now_ms` is the daemon's clock, `call_soon` the event loop's. `hold` delays a response until its records are
+    durable. `slicer` makes responses that take long. `admit`, if the listener has it, is called with each new
+    connection and its transport. `clock` measures turns, in seconds. `refusal` makes the error response to a request
+    whose own response would be too large; without `refusal` the connection is closed. `incomplete` counts the requests
+    that have arrived in part, `unread` the responses that peers have not read in full.
     """
 
     router: Serving

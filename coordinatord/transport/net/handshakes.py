@@ -1,15 +1,16 @@
-"""Accepts the connections of a TLS listener, and lets their handshakes cost no neighbour.
+"""Accepting of connections on TLS listeners, such that handshakes do not delay other clients.
 
-A handshake costs the event loop about as much as a hundred heartbeats, and the client decides when. So a socket waits,
-unread, until its client has said all of its hello; then it queues. The kernel reports the socket when as many bytes are
-there as are awaited (SO_RCVLOWAT), so that a client that stops in its hello, or sends it byte by byte, costs nothing.
+A handshake costs the event loop about as much as a hundred heartbeats, and the client decides when it begins. So a
+socket waits, unread, until its client has sent the whole client hello; then the socket queues. The kernel reports the
+socket when the awaited number of bytes has arrived (SO_RCVLOWAT), so that a client that stops within its hello, or
+sends the hello byte by byte, costs nothing.
 
-A turn of the loop begins `PER_TURN` handshakes, and no more than `AT_ONCE` are on their way, since all of them may be
-ended in one turn. Those of clients that take their time do not count after `SLOW_S`: they hold up nobody. Whoever does
-not finish within the time limit is cut off. Sockets that wait count as connections (`max.connections`).
+A turn of the loop begins `PER_TURN` handshakes. At most `AT_ONCE` handshakes are in progress, since all of them may end
+in one turn. Handshakes of slow clients do not count towards that limit after `SLOW_S`. A handshake that does not finish
+within the time limit is cut off. Waiting sockets count as connections (`max.connections`).
 
-What comes instead of a hello is looked at where it lies in the kernel's buffer: a client without TLS gets a log line
-that says so, and its connection is closed.
+Input other than a hello is inspected while it is still in the kernel's buffer (MSG_PEEK): for a client without TLS, a
+log line says so, and the connection is closed.
 """
 
 from __future__ import annotations
@@ -37,12 +38,14 @@ SLOW_S: Final = 0.25
 
 ACCEPT_PER_TURN: Final = 64
 RETRY_S: Final = 1.0
-"""After this time a listener that ran out of descriptors accepts again, as asyncio's."""
+"""Time after which a listener that ran out of descriptors accepts again, as in asyncio."""
 SHUTDOWN_TIMEOUT_S: Final = 1.0
-"""How long a closed connection waits for its peer's close_notify."""
+"""Maximum time that a closed connection waits for its peer's close_notify."""
 
 MAX_HELLO: Final = 16 * 1024 + 256
-"""Bytes of a hello with its records. Clients' have some hundreds, with post-quantum keys two thousand."""
+"""Maximum bytes of a hello with its records. Clients' hellos have some hundreds, with post-quantum keys two
+thousand.
+"""
 
 _FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -56,7 +59,7 @@ class Arrived:
 
     def __init__(self, sock: socket.socket, peer: str, timer: asyncio.TimerHandle) -> None:
         self.hello = Hello()
-        #: how many bytes the kernel waits for before it reports the socket
+        #: number of bytes that the kernel waits for before it reports the socket
         self.awaited = 1
         self.sock = sock
         self.peer = peer
@@ -64,7 +67,7 @@ class Arrived:
 
 
 class Handshakes:
-    """One listening socket. `make` returns the protocol of a new connection, `context` the TLS of now."""
+    """One listening socket. `make` returns the protocol of a new connection, `context` the current TLS context."""
 
     def __init__(
         self,
@@ -90,7 +93,7 @@ class Handshakes:
         self._waiting: dict[socket.socket, Arrived] = {}
         self._queue: deque[Arrived] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
-        #: those that count, and whether the next turn begins some
+        #: handshakes that count towards `AT_ONCE`, and whether the next turn begins some
         self._quick: set[asyncio.Task[None]] = set()
         self._is_due = False
         self._is_closed = False
@@ -98,11 +101,11 @@ class Handshakes:
         loop.add_reader(listening, self._accept)
 
     def __len__(self) -> int:
-        """Connections that are no connections yet."""
+        """Return the number of sockets that are not yet connections."""
         return len(self._waiting) + len(self._queue) + len(self._tasks)
 
     def close(self) -> None:
-        """Accept nothing more; cut off what has not finished its handshake."""
+        """Accept nothing more; close the sockets whose handshake has not finished."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -144,7 +147,7 @@ class Handshakes:
         self._loop.add_reader(sock, self._look, sock)
 
     def _look(self, sock: socket.socket) -> None:
-        """What has the client said?"""
+        """Inspect what the client has sent, without reading it."""
         arrived = self._waiting.get(sock)
         if arrived is None:
             return
@@ -172,7 +175,7 @@ class Handshakes:
             self._begin_soon()
 
     def _await(self, arrived: Arrived, count: int) -> None:
-        """Be called when so many bytes of the client are there."""
+        """Wait until `count` bytes of the client have arrived."""
         arrived.awaited = count
         arrived.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
 
@@ -247,7 +250,7 @@ class Handshakes:
 
 
 def why(error: Exception) -> str:
-    """A failed handshake in a few words."""
+    """Return a description of a failed handshake in a few words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the client's certificate is not trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):

@@ -1,4 +1,4 @@
-"""How much of a TLS client hello has come (RFC 8446, sections 4 and 5.1): it may be in several records."""
+"""Completeness of a TLS client hello (RFC 8446, sections 4 and 5.1), which may span several records."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ HANDSHAKE_RECORD: Final = 0x16
 
 
 class Hello:
-    """Reads each record once, however often it is asked."""
+    """A parser that reads each record once, however often it is called."""
 
     __slots__ = ("_at", "_had", "_head")
 
     def __init__(self) -> None:
-        #: where the record begins that is not read yet, and the bytes of the message before it
+        #: where the next unread record begins, and the bytes of the message before it
         self._at = 0
         self._had = 0
         self._head = b""
 
     def awaited(self, received: bytes) -> int:
-        """How many bytes must be there before there is more to know, or before the hello is whole, if that is at most
-        `len(received)`. `received` is everything so far. What is no hello counts as whole: OpenSSL refuses it.
+        """Return the number of bytes that must have arrived before more of the hello can be read; if it is at most
+        `len(received)`, the hello is complete. `received` is everything so far. Input that is no hello counts as
+        complete: OpenSSL rejects it.
         """
         while True:
             begins = self._at + RECORD_HEAD

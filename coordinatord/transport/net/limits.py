@@ -1,4 +1,4 @@
-"""What one request may have, beside socket.request.max.bytes: see split.py."""
+"""Limits of one request, in addition to socket.request.max.bytes: see split.py."""
 
 from __future__ import annotations
 
@@ -7,40 +7,51 @@ from typing import Final
 from kafka_wire.api_key import ApiKey
 
 LARGE_BYTES: Final = 12 * 1024
-"""Decoding and answering as much takes some 3 ms, if it is a list of short names."""
+"""Size above which a request is decoded on another thread. A request of this size takes some 3 ms to decode and to
+handle, if it is a list of short names.
+"""
 
 LARGE_CARRIER_BYTES: Final = 128 * 1024
-"""The same for `CARRIERS`, which usually have few elements."""
+"""`LARGE_BYTES` for the APIs in `CARRIERS`, whose requests usually have few elements."""
 
 MAX_HEADER_TAG_BYTES: Final = 4 * 1024
-"""Tagged fields of a request's header, which are skipped on the event loop. Kafka 4.4 defines none, and a request may
-have a million of them.
+"""Limit of the tagged fields of a request's header, which are skipped on the event loop. Kafka 4.4 defines none, and a
+request may have a million of them.
 """
 
 MAX_LIST_BYTES: Final = 2 * 1024 * 1024
-"""Ten thousand partitions (max.partitions) with names of 150 characters. Decoded it is at most some 120 MB."""
+"""Limit of a request that is a list of names: ten thousand partitions (max.partitions) with names of 150 characters.
+Decoded, such a request takes at most some 120 MB.
+"""
 
 MAX_GROUP_BYTES: Final = 16 * 1024 * 1024
-"""JoinGroup and SyncGroup: sixteen times what may be logged of a group (message.max.bytes)."""
+"""Limit of JoinGroup and SyncGroup: sixteen times the size of a group's record in the log (message.max.bytes)."""
 
 MAX_ANSWER_BYTES: Final = 100 * 1024 * 1024
-"""The largest response, besides its records: as large as the largest request (socket.request.max.bytes). Instead of a
-larger one the client gets the error response of UNKNOWN_SERVER_ERROR, as from Kafka for one of 2 GiB."""
+"""Maximum size of a response without its records: the size of the largest request (socket.request.max.bytes). Instead
+of a larger response the client gets the error response of UNKNOWN_SERVER_ERROR, as from Kafka for a response of 2 GiB.
+"""
 
 MAX_UNREAD_BYTES: Final = 128 * 1024 * 1024
-"""Of all connections' large answers that are being made, or that their peers do not read. The largest goes first."""
+"""Limit of the large responses of all connections that are being encoded, or that their peers have not read. Beyond the
+limit, the connection with the largest response is closed.
+"""
 
 MAX_INCOMPLETE_BYTES: Final = 128 * 1024 * 1024
-"""Of all connections' requests that have not arrived in full. The largest goes first."""
+"""Limit of the requests of all connections that have not arrived in full. Beyond the limit, the connection with the
+largest incomplete request is closed.
+"""
 
 COUNTED_BYTES: Final = 16 * 1024
-"""An incomplete request is counted if more than so much of it has arrived."""
+"""An incomplete request is counted if more than this number of its bytes has arrived."""
 
 MAX_ELEMENTS: Final = 10_000
-"""How many partitions, names, … a request may list that is answered in one piece: as many as max.partitions."""
+"""Maximum number of elements (partitions, names, …) in a request that is handled in one piece: as many as
+max.partitions.
+"""
 
 CARRIERS: Final = frozenset({ApiKey.PRODUCE, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
-"""Requests that carry records, subscriptions and assignments."""
+"""APIs whose requests carry records, subscriptions and assignments."""
 
 IN_SLICES: Final = frozenset(
     {
@@ -49,16 +60,16 @@ IN_SLICES: Final = frozenset(
         ApiKey.ALTER_CLIENT_QUOTAS,
     }
 )  # fmt: skip
-"""Requests whose handlers work in slices: these may have any number of elements."""
+"""APIs whose handlers work in slices: their requests may have any number of elements."""
 
 
 def limit_of(api_key: int) -> int:
-    """The largest request of an API; socket.request.max.bytes limits all of them."""
+    """Return the maximum size of a request of an API; socket.request.max.bytes limits requests of all APIs."""
     if api_key == ApiKey.PRODUCE:
         return 1 << 31
     return MAX_GROUP_BYTES if api_key in CARRIERS else MAX_LIST_BYTES
 
 
 def is_large(api_key: int, size: int) -> bool:
-    """Whether a request of this size is decoded on another thread."""
+    """Return whether a request of this size is decoded on another thread."""
     return size > LARGE_BYTES and (size > LARGE_CARRIER_BYTES or api_key not in CARRIERS)

@@ -1,7 +1,7 @@
 """Sockets that clients connect to, bound before the event loop exists.
 
 A host may resolve to several addresses (no host: all interfaces, in IPv4 and in IPv6). All of them get the same port,
-even if the kernel chooses it: clients are told one port. The host `::` alone takes clients of IPv4, too, as in Kafka.
+even if the kernel chooses it: responses name one port. The host `::` alone accepts IPv4 clients as well, as in Kafka.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ Address = tuple[int, tuple[Any, ...]]
 """An address family and its argument for `bind`, which starts with host and port."""
 
 ATTEMPTS = 20
-"""How many free ports to try if a port that is free in IPv4 is taken in IPv6."""
+"""Maximum number of free ports to try if a port that is free in IPv4 is taken in IPv6."""
 
 
 def bound(host: str, port: int, *, v6_only: bool = False) -> list[socket.socket]:
-    """Returns bound sockets, not yet listening, in getaddrinfo's order. Raises OSError if that fails.
+    """Return bound sockets, not yet listening, in getaddrinfo's order. Raises OSError if that fails.
 
     `v6_only`: another listener has this port in IPv4, so an IPv6 socket must leave it alone.
     """

@@ -1,4 +1,4 @@
-"""A received request: its codec, its correlation id, where its bytes are, and whether it has been answered."""
+"""A received request: its codec, its correlation id, the location of its bytes, and whether it has its response."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from kafka_wire.registry import Codec
 
 Body = tuple[bytes, int, int]
-"""Where a request's bytes are, without its header: (buffer, start, end)."""
+"""Location of a request's bytes, without its header: (buffer, start, end)."""
 
 NO_BODY: Body = (b"", 0, 0)
 
@@ -19,12 +19,13 @@ requests per connection is limited (answers.MAX_HELD).
 
 
 class Admitted:
-    """What is known of a request's permissions when its handler gets it. `may(name, topic id)`: whether the client may
-    do with this topic what it asks for; where a handler asks that itself, `refused` are answers that it has to add.
-    `may_describe(name)`: whether the client may learn of a topic, or of a transactional id, that its request does not
-    name. `charge(partitions)`: see `Received.may_change`. `amend` changes the response before it is encoded.
-    `throttle_ms`: for how long the client has to wait, because of what the request changes. `is_whole`: the handler has
-    got all of the request. Only guards say so.
+    """The permissions of a request when its handler receives it.
+
+    `may(name, topic id)`: whether the client may do with this topic what it asks for. If a handler calls `may` itself,
+    `refused` has the error responses that the handler must add. `may_describe(name)`: whether the client may learn of a
+    topic, or of a transactional id, that its request does not name. `charge(partitions)`: see `Received.may_change`.
+    `amend` changes the response before it is encoded. `throttle_ms`: time for which the client must wait because of the
+    changes that the request makes. `is_whole`: the handler has received the whole request; only guards set it.
     """
 
     __slots__ = ("amend", "charge", "is_whole", "may", "may_describe", "refused", "throttle_ms")
@@ -40,35 +41,35 @@ class Admitted:
 
 
 class Received:
-    """The part of a request that `request.RequestContext` fills in. `api_version` is that of the request and of its
-    response. `done`: it was answered, or no response is due.
+    """The base of `request.RequestContext`, which fills in the rest. `api_version` is the version of the request and of
+    its response. `done`: the response was made, or no response is due.
     """
 
     __slots__ = ("admitted", "api_version", "codec", "correlation_id", "done", "where")
 
     admitted: Admitted | None
-    """None where nobody checks permissions."""
+    """None without an authorizer."""
     codec: Codec
     api_version: int
     correlation_id: int
     done: bool
     where: Body
-    """Where the request's bytes are, without its header. Valid until the request waits for the log."""
+    """Location of the request's bytes, without its header. Valid until the request waits for the log."""
 
     @property
     def may_describe(self) -> Callable[[str], bool] | None:
-        """See `Admitted`; None where nobody checks that."""
+        """See `Admitted`; None if there is no such check."""
         return None if self.admitted is None else self.admitted.may_describe
 
     def may_change(self, partitions: int) -> bool:
-        """Whether the client's quota admits that so many partitions are added or removed, which uses it up. To be asked
-        when nothing else stands against the change (Kafka's applyPartitionChangeQuota).
+        """Return whether the client's quota admits that so many partitions are added or removed; a success uses up
+        quota. To be called after all other checks of the change (Kafka's applyPartitionChangeQuota).
         """
         charge = None if self.admitted is None else self.admitted.charge
         return charge is None or charge(partitions)
 
     def amended(self, response: Any) -> Any:
-        """The response as it is to be encoded. To be called once, on the event loop's thread."""
+        """Return the response as it is to be encoded. To be called once, on the event loop's thread."""
         admitted = self.admitted
         if admitted is None or admitted.amend is None:
             return response
@@ -87,7 +88,9 @@ class Received:
         return buf[start:end]
 
     def keep(self) -> Body:
-        """Returns where the bytes of a waiting request are from now on: copied if the rest of the buffer is large."""
+        """Return the location of a waiting request's bytes from this call on: the bytes are copied if the rest of the
+        buffer is large.
+        """
         buf, start, end = self.where
         if len(buf) > MAX_SHARED_BYTES and (end - start) * 2 < len(buf):
             self.where = buf[start:end], 0, end - start

@@ -1,4 +1,4 @@
-"""One request in progress: what a handler needs to know of it, and the ways in which it can end.
+"""One request in progress: the handler's view of it, and the ways in which it can end.
 
 A handler gets a `RequestContext` and the decoded request. It returns the response (or the response's body as bytes, if
 that is faster than the message), or `Slices` that will make the response (slices.py), or None when
@@ -25,10 +25,10 @@ from kafka_wire.registry import Codec
 
 
 class RequestContext(Received):
-    """`client_id` is None if the client sent null.
+    """A request as its handler sees it. `client_id` is None if the client sent null.
 
     A context lives as long as its response waits; the decoded request does not. So a thousand commits that wait for the
-    disk take some bytes each, and the next one is decoded into memory that is still in the processor's cache.
+    disk take some bytes each, and the next commit is decoded into memory that is still in the processor's cache.
     """
 
     __slots__ = ("client_id", "connection", "line")
@@ -51,7 +51,7 @@ class RequestContext(Received):
 
     @property
     def room(self) -> int:
-        """Bytes that the answer should have at most: fewer while many peers leave theirs unread."""
+        """Maximum size that the response should have, in bytes: smaller while many peers leave responses unread."""
         return self.line.room
 
     @property
@@ -61,39 +61,39 @@ class RequestContext(Received):
 
     @property
     def principal(self) -> Principal:
-        """Whom the client has proved to be: User:ANONYMOUS if it need not prove anything."""
+        """The authenticated principal of the client: User:ANONYMOUS if the listener requires no authentication."""
         return self.connection.principal
 
     @property
     def closed(self) -> bool:
-        """The peer has disconnected: no response can be sent."""
+        """True if the peer has disconnected, so that no response can be sent."""
         return self.line.is_closed
 
     def reply(self, response: Any) -> None:
-        """Answer a parked request."""
+        """Respond to a parked request."""
         self.line.answer(self, response)
 
     def reply_alone(self, response: Any, now_s: float) -> None:
-        """The same at once, for one of many: see AnswerLine.answer_parked."""
+        """Respond to a parked request at once, as one of many: see AnswerLine.answer_parked."""
         self.line.answer_parked(self, response, now_s)
 
     def reply_in_parts(self, response: Any) -> None:
-        """The same, parked or not, for a response with records that are too large to copy."""
+        """Respond to a request, parked or not, with records that are too large to copy."""
         self.line.answer_in_parts(self, response)
 
     def go_on(self, slices: Slices) -> None:
-        """Let slices answer a parked request."""
+        """Let slices make the response to a parked request."""
         self.connection.door.router.slice(self, slices)
 
     def answer_at(self, epoch: int, response: Any, failure: Callable[[], Any]) -> None:
-        """Answer once the log's `epoch` is durable, or with the response that `failure` makes if the log fails first.
-        The decoded request is not kept: `failure` must hold what it needs of it.
+        """Respond once the log's `epoch` (flush sequence number) is durable, or with the response that `failure` makes
+        if the log fails first. The decoded request is not kept: `failure` must hold what it needs of the request.
         """
         self.line.answer_at(self, epoch, response, failure)
         self.where = NO_BODY
 
     def abandon(self) -> None:
-        """End a parked request that is never answered: the group has dropped it."""
+        """End a parked request that never gets a response: the group has dropped it."""
         self.line.abandon(self)
 
     def drop(self) -> None:
@@ -101,6 +101,8 @@ class RequestContext(Received):
         self.line.finish(self)
 
     def drop_at(self, epoch: int) -> None:
-        """The same, if it has written to the log: it counts as waiting until the log's `epoch` is durable."""
+        """End this request, which has written to the log, without a response: it counts as waiting until the log's
+        `epoch` is durable.
+        """
         self.line.finish_at(self, epoch)
         self.where = NO_BODY

@@ -13,12 +13,14 @@ from kafka_wire.registry import Codec
 
 
 class AnswerTooLarge(Exception):
-    """A response is too large to be sent; the text says which limit it is over."""
+    """Raised if a response is too large to be sent; the text names the limit that the response exceeds."""
 
 
 MAX_TEXT_BYTES: Final = 0x7FFF
 CUT_CHARACTERS: Final = 1_000
-"""The most bytes of a string whose length is an int16, and what remains of an error message that has more."""
+"""Maximum bytes of a string whose length is an int16, and the characters that are left of an error message with more
+bytes.
+"""
 
 _frame_head = struct.Struct(">ii").pack
 """A response frame's first eight bytes: the size of what follows, and the correlation id."""
@@ -27,7 +29,7 @@ _pack_size = struct.Struct(">i").pack_into
 
 def encode_response(to: Received, response: Any, out: bytearray, metrics: Metrics) -> None:
     """Append a whole response frame. A `response` of type bytes is the body of a response without an error. Raises
-    AnswerTooLarge, and then has appended nothing.
+    AnswerTooLarge after removing what was appended.
     """
     codec = to.codec
     if to.admitted is not None:
@@ -54,9 +56,9 @@ def encode_response(to: Received, response: Any, out: bytearray, metrics: Metric
 
 
 def encode_body(codec: Codec, response: Any, out: bytearray) -> None:
-    """Append a response's body. An error message that quotes what the peer sent may have more bytes than a plain string
-    can have: it is cut. In Kafka the answer is UNKNOWN_SERVER_ERROR then, since addSize of the response throws. Raises
-    AnswerTooLarge; records that are not copied into `out` do not count.
+    """Append a response's body. An error message that quotes input of the peer may have more bytes than a plain string
+    can have: such a message is cut. Kafka responds with UNKNOWN_SERVER_ERROR in that case, since addSize of the
+    response throws. Raises AnswerTooLarge; records that are not copied into `out` do not count.
     """
     start = len(out)
     try:
@@ -71,7 +73,7 @@ def encode_body(codec: Codec, response: Any, out: bytearray) -> None:
 
 
 def _cut_messages(message: Any) -> bool:
-    """Cut the error messages that cannot be encoded; returns whether there is one."""
+    """Cut the error messages that cannot be encoded; returns whether there was one."""
     found = False
     for name in type(message).__slots__:
         value = getattr(message, name)
@@ -86,7 +88,7 @@ def _cut_messages(message: Any) -> bool:
 
 
 def encode_head(to: Received, size: int, out: bytearray) -> None:
-    """Append what is before a body of `size` bytes."""
+    """Append the size, the header and all else that precedes a body of `size` bytes."""
     if to.codec.response_header_flexible:
         out += _frame_head(5 + size, to.correlation_id) + b"\0"
     else:
@@ -94,7 +96,7 @@ def encode_head(to: Received, size: int, out: bytearray) -> None:
 
 
 def encode_in_parts(to: Received, response: Any, metrics: Metrics) -> Parts:
-    """The same frame, with its records left in their buffer."""
+    """Return the response's frame in parts: the records stay in their own buffer."""
     out = Parts()
     encode_response(to, response, out, metrics)
     _pack_size(out, 0, out.size - 4)

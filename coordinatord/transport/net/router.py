@@ -1,12 +1,12 @@
-"""From a frame to its handler: header, codec, and what to do with frames that are no valid request.
+"""Dispatch of a frame to its handler: header, codec, and the treatment of frames that are no valid request.
 
-A request is served in one of two ways. If its API and version have a shortcut, the shortcut is given the frame: it
-answers the request or does nothing. Otherwise the frame takes the full path: header, decode, handler.
+A request is served in one of two ways. If its API and version have a shortcut, the shortcut receives the frame: it
+responds to the request or does nothing. Otherwise the frame takes the full path: header, decode, handler.
 
 Invalid input never reaches a handler. A frame that cannot be decoded, or that asks for an unsupported API or version,
-closes the connection with one log line that says who, what and why, as in Kafka. The exception is an ApiVersions
-request of an unknown version: it is answered in version 0 with UNSUPPORTED_VERSION, so that newer clients can choose a
-supported version (KIP-511). Bytes after the end of a request are ignored, as in Kafka.
+closes the connection with one log line that names the peer, the input and the reason, as in Kafka. The exception is an
+ApiVersions request of an unknown version: the response has version 0 and UNSUPPORTED_VERSION, so that newer clients can
+choose a supported version (KIP-511). Bytes after the end of a request are ignored, as in Kafka.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from kafka_wire.registry import Codec
 _read_correlation_id_and_size = struct.Struct(">ih").unpack_from
 CORRELATION_AT: Final = 4
 HEAD_BYTES: Final = 10
-"""Bytes of API key, version, correlation id, and the length of the client id."""
+"""Size of API key, version, correlation id, and the length of the client id."""
 
 log = get_logger("coordinatord.transport.net")
 
@@ -57,12 +57,12 @@ class Router:
         self._requests = metrics.requests
 
     def replace(self, handlers: Mapping[int, Handler], shortcuts: Mapping[int, ShortcutMaker]) -> None:
-        """Serve the next requests by other handlers. Counts of requests go on, durations begin again."""
+        """Dispatch all later requests to other handlers. Request counts continue, durations start again."""
         self.routes.replace(handlers, shortcuts)
 
     def serve(self, connection: Connection, frames: Frames, first: int, stop: int) -> int:
-        """Serve the request `frames[first]`, and those up to `stop` that its shortcut answers with it. Returns how many
-        were served.
+        """Serve the request `frames[first]`, and those up to `stop` that its shortcut handles with it. Returns the
+        number of served requests.
         """
         buf, start, end = frames[first]
         try:
@@ -89,7 +89,7 @@ class Router:
         return 1
 
     def _dispatch(self, connection: Connection, route: Route, buf: bytes, start: int, end: int) -> None:
-        """The full path: answer the request in `buf[start:end]`, or arrange for a later answer."""
+        """Take the full path: respond to the request in `buf[start:end]`, or arrange for a later response."""
         codec = route.codec
         try:
             if end - start < HEAD_BYTES:
@@ -147,7 +147,7 @@ class Router:
             route.took(perf_counter() - began_s, times)
 
     def _dispatch_large(self, connection: Connection, route: Route, correlation_id: int, body: Body) -> None:
-        """Decode the request on another thread, and answer it then."""
+        """Decode the request on another thread, then call its handler."""
         api_key, size = route.codec.api_key, body[2] - body[1]
         if size > limit_of(api_key):
             raise LengthError(f"{size} bytes are more than the {limit_of(api_key)} of a request of this kind")
@@ -183,12 +183,16 @@ class Router:
 
     @staticmethod
     def failed(connection: Connection, codec: Codec) -> None:
-        """A handler has raised, which is a bug of coordinatord: log it in full, and do not leave the client waiting."""
+        """Handle an exception of a handler, which is a bug of coordinatord: log it in full, and do not leave the client
+        waiting.
+        """
         log.exception("a handler failed", peer=connection.peer, api=codec.name, version=codec.api_version)
         connection.close()
 
     def _undecodable(self, connection: Connection, buf: bytes, start: int, end: int, error: Exception) -> None:
-        """Answer an ApiVersions request of an unknown version; close the connection on anything else."""
+        """Respond to an ApiVersions request of an unknown version; close the connection on any other
+        undecodable frame.
+        """
         head = buf[start : min(end, start + 8)]
         api_key = int.from_bytes(head[:2], "big", signed=True) if len(head) >= 2 else None
         api_version = int.from_bytes(head[2:4], "big", signed=True) if len(head) >= 4 else None
@@ -210,7 +214,9 @@ class Router:
 
 
 def _error_instead(context: RequestContext, reason: str) -> Steps:
-    """The response that replaces one that is too large. The request may have many names: it is decoded aside."""
+    """Make the response that replaces one that is too large. The request may have many names, so another thread decodes
+    it.
+    """
     make = context.connection.too_large(context, reason)
     return None if make is None else (yield make)
 

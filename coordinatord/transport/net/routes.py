@@ -1,7 +1,7 @@
-"""From a frame's first four bytes, API key and version, to its handler; and how long requests take.
+"""Routing from a frame's first four bytes (API key and version) to its handler; and durations of requests.
 
 Per API and version the first `TIMED_ALL` requests are timed, then every sixteenth, which counts for sixteen: two clock
-reads and a histogram per request would cost a tenth of a heartbeat. Requests that wait are timed one by one.
+reads and a histogram update per request would cost a tenth of a heartbeat. Requests that wait are timed one by one.
 """
 
 from __future__ import annotations
@@ -35,23 +35,25 @@ GROUP_APIS: Final = frozenset(
 
 
 class Shortcut(Protocol):
-    """Answers requests of one API and version from earlier answers of the full path (server/fastpath)."""
+    """A shortcut: responds to requests of one API and version from earlier responses of the full path
+    (server/fastpath).
+    """
 
     def answer(self, connection: Connection, frames: Frames, first: int, stop: int) -> int:
-        """Answer `frames[first]`, and the similar requests that follow it, up to `stop`. Returns how many; 0 means that
-        nothing has happened and that the request takes the full path.
+        """Respond to `frames[first]`, and to the similar requests that follow it, up to `stop`. Returns the number of
+        requests served; 0 means that the call changed nothing and that the request takes the full path.
         """
         ...
 
     def learn(self, context: RequestContext, request: Any, buf: bytes, start: int, end: int) -> None:
-        """The request in `buf[start:end]` has taken the full path. Its handler may have filled in fields of `request`
-        and removed what it refused.
+        """Learn from the request in `buf[start:end]`, which has taken the full path. Its handler may have filled in
+        fields of `request` and removed what the handler rejected.
         """
         ...
 
 
 ShortcutMaker = Callable[[Codec], Shortcut | None]
-"""A version of an API -> its shortcut; None where that version has none."""
+"""(codec of a version) -> its shortcut; None if the version has no shortcut."""
 
 
 class Route:
@@ -69,7 +71,9 @@ class Route:
         self._processing_seconds = metrics.event_processing_seconds if codec.api_key in GROUP_APIS else None
 
     def counted(self, requests: int) -> int:
-        """Count requests. Returns for how many requests the time of one of these counts; 0: do not measure it."""
+        """Count requests. Returns the number of requests for which the time of one of these counts, or 0 if the time is
+        not to be measured.
+        """
         before = self.count
         self.count = after = before + requests
         if before < TIMED_ALL:
@@ -77,7 +81,7 @@ class Route:
         return (after // TIMED_EVERY - before // TIMED_EVERY) * TIMED_EVERY
 
     def took(self, seconds: float, times: int) -> None:
-        """Record a request's duration, for `times` requests. The request was neither parked nor held."""
+        """Record a request's duration, for `times` requests. The request was neither parked nor waited for the log."""
         self._seconds.observe(seconds, times)
         if self._processing_seconds is not None:
             self._processing_seconds.observe(seconds, times)
@@ -96,7 +100,7 @@ class Routes(dict[bytes, Route]):
         self.metrics = metrics
 
     def replace(self, handlers: Mapping[int, Handler], shortcuts: Mapping[int, ShortcutMaker]) -> None:
-        """Serve the next requests by other handlers."""
+        """Dispatch all later requests to other handlers."""
         self.handlers = handlers
         self.shortcuts = shortcuts
         self.clear()

@@ -1,13 +1,13 @@
 """Responses that are made in slices, so that no request holds the event loop for long.
 
-A handler whose work grows with its request, or with what the coordinator has, returns `Slices`: a generator that yields
-where it can be interrupted, and returns the response. The generator runs for `SLICE_S`; then other work has its turn.
-All generators of a process share these slices, in turn: a hundred such requests take longer, and delay others as little
-as one. What it yields says when it goes on:
+A handler whose work grows with its request, or with the coordinator's state, returns `Slices`: a generator that yields
+wherever it can be interrupted, and returns the response. The generator runs for `SLICE_S`; then other work has its
+turn. All generators of a process share these slices, in turn: a hundred such requests take longer, and delay others as
+little as one. The yielded value says when the generator continues:
 
-- None: as soon as its turn comes again;
-- a function: another thread calls it, and the generator gets what it returns, or raises what it raises;
-- `Wait`: when somebody calls it back.
+- None: at its next turn;
+- a function: another thread calls it, and the `yield` returns its result or raises its exception;
+- `Wait`: when its callback is called.
 
 The state of the coordinator may change wherever the generator yields.
 """
@@ -26,17 +26,21 @@ from coordinatord.base.observe.metrics import Metrics
 from coordinatord.base.threads import ThreadWorker, Worker, computing
 
 SLICE_S: Final = 0.004
-"""How long a slice may take: what a neighbour's request waits at most, besides its own kind of work."""
+"""Maximum duration of a slice in seconds: the longest time that a request of another client waits, in addition to
+requests of its own kind.
+"""
 
 Element = TypeVar("Element")
 Made = TypeVar("Made")
 
 MAX_RUNNING: Final = 8
-"""Requests that are served in slices at one time. What one of them may hold is limited; later ones wait undecoded."""
+"""Maximum number of requests that are served in slices at one time. The memory of each of them is limited; later
+requests wait undecoded.
+"""
 
 
 class Wait:
-    """Yielded by a generator that waits: `begin` is given the function that lets it go on."""
+    """Yielded by a generator that waits: `begin` receives the function that resumes the generator."""
 
     __slots__ = ("begin",)
 
@@ -48,7 +52,9 @@ Steps = Generator[Callable[[], Any] | Wait | None, Any, Any]
 
 
 class Slices:
-    """A handler's answer: the response comes from these steps. `is_change`: they go on although the peer has gone."""
+    """A handler's result if these steps make the response. `is_change`: the steps continue although the peer has
+    disconnected.
+    """
 
     __slots__ = ("is_change", "steps")
 
@@ -58,13 +64,13 @@ class Slices:
 
 
 class Aside(Protocol):
-    """Calls `job` on another thread, and then `done` with its result or its exception on the loop's."""
+    """Calls `job` on another thread, and then `done` with its result or its exception on the loop's thread."""
 
     def __call__(self, job: Callable[[], Any], done: Callable[[Any, BaseException | None], object]) -> object: ...
 
 
 def _done_here(steps: Steps, job: Callable[[], Any]) -> Any:
-    """Does what another thread would do, and returns what the steps yield then."""
+    """Run a job on this thread instead of another; returns what the steps yield then."""
     try:
         result = job()
     except Exception as error:
@@ -73,7 +79,9 @@ def _done_here(steps: Steps, job: Callable[[], Any]) -> Any:
 
 
 class _Running:
-    """A generator on its way. `finished` is given the response, `failed` the exception of a bug."""
+    """A generator in progress. `finished` receives the response; `failed` is called after an exception, which
+    is a bug.
+    """
 
     __slots__ = ("error", "failed", "finished", "is_given_up", "slices", "value")
 
@@ -98,14 +106,14 @@ class Slicer:
     def __init__(
         self, call_soon: Callable[..., object], aside: Aside | None = None, metrics: Metrics | None = None
     ) -> None:
-        """Without `aside` a job is done in the turn that comes to it."""
+        """Without `aside`, a job runs on the event loop's thread."""
         self._call_soon = call_soon
         self._aside = aside
         self._longest = (metrics or Metrics()).longest_turn
         self._ready: deque[_Running] = deque()
         self._waiting: deque[_Running] = deque()
         self._is_due = False
-        #: generators that have begun and have not ended
+        #: number of generators that have begun and have not ended
         self.running = 0
 
     def run(
@@ -130,7 +138,7 @@ class Slicer:
             self._call_soon(self._turn)
 
     def _turn(self) -> None:
-        """One slice of the generator whose turn it is."""
+        """Run one slice of the generator whose turn it is."""
         began_s = perf_counter()
         self._one_slice()
         took_s = perf_counter() - began_s
@@ -190,14 +198,16 @@ class Slicer:
 
 
 class AsideThread:
-    """Calls jobs one after the other on a thread, which is started for the first of them, or on `worker`."""
+    """Calls jobs one after the other on a thread, which the first job starts, or on `worker`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, worker: Worker | None = None) -> None:
         self._loop = loop
         self._worker = worker
 
     def __call__(self, job: Callable[[], Any], done: Callable[[Any, BaseException | None], object]) -> None:
-        """`job` runs on the thread, then `done` on the loop's, with its result or what it raised."""
+        """Run `job` on the thread, then `done` on the loop's thread, with its result or the exception that it
+        raised.
+        """
         if self._worker is None:
             self._worker = ThreadWorker("aside")
         self._worker.submit(lambda: self._run(job, done))
@@ -210,20 +220,20 @@ class AsideThread:
                 result = job()
         except BaseException as error:
             failure = error
-        # RuntimeError: the loop was closed meanwhile; nobody waits any more
+        # RuntimeError: the loop was closed meanwhile; nothing waits for the result any more
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(done, result, failure)
 
 
 class OneAtATime:
-    """Changes that must not overlap: each waits for those that came before."""
+    """Changes that must not overlap: each waits for the earlier ones."""
 
     def __init__(self) -> None:
         self._is_busy = False
         self._waiting: deque[Callable[[], object]] = deque()
 
     def steps(self, steps: Steps) -> Steps:
-        """The same steps, once it is their turn."""
+        """Return steps that wait for their turn and then run `steps`."""
         if self._is_busy:
             yield Wait(self._waiting.append)
         self._is_busy = True
@@ -237,11 +247,11 @@ class OneAtATime:
 
 
 PAUSE: Final = 50
-"""Elements between two looks at the clock, where each takes some microseconds."""
+"""Elements between two reads of the clock, where each element takes some microseconds."""
 
 
 def made_of(elements: Iterable[Element], make: Callable[[Element], Made]) -> Generator[None, Any, list[Made]]:
-    """What `make` makes of each element, with pauses."""
+    """Return the results of `make` for all elements, with pauses."""
     made = []
     for number, element in enumerate(elements):
         made.append(make(element))
@@ -251,7 +261,7 @@ def made_of(elements: Iterable[Element], make: Callable[[Element], Made]) -> Gen
 
 
 def any_of(elements: Iterable[Element], holds: Callable[[Element], bool]) -> Generator[None, Any, bool]:
-    """Whether something holds for any of the elements, with pauses."""
+    """Return whether `holds` is true for any of the elements, with pauses."""
     for number, element in enumerate(elements):
         if holds(element):
             return True
@@ -261,7 +271,7 @@ def any_of(elements: Iterable[Element], holds: Callable[[Element], bool]) -> Gen
 
 
 def let_go(*containers: list[Any] | dict[Any, Any]) -> Generator[None, Any, None]:
-    """Empty lists and dictionaries, with pauses: to free a hundred thousand objects at the end would take 20 ms."""
+    """Empty lists and dictionaries, with pauses: freeing a hundred thousand objects at once would take 20 ms."""
     for container in containers:
         while container:
             if isinstance(container, list):
@@ -273,7 +283,7 @@ def let_go(*containers: list[Any] | dict[Any, Any]) -> Generator[None, Any, None
 
 
 def run_through(steps: Steps) -> Any:
-    """The steps' result, without a pause: for a request that is small, and for tests."""
+    """Return the steps' result, without a pause: for small requests, and for tests."""
     value: Any = None
     error: BaseException | None = None
     try:

@@ -1,7 +1,7 @@
-"""Names what is no Kafka client at all, so that the log line about its connection says what to do.
+"""Detection of peers that do not speak Kafka's protocol, so that the log line about their connection says what to do.
 
-TLS and HTTP begin with bytes that read as the size of a huge frame: a TLS client hello as 369,295,617 bytes or so,
-`GET ` as 1,195,725,856.
+TLS and HTTP begin with bytes that read as the size of a huge frame: a TLS client hello as 369,295,617 bytes or so, `GET
+` as 1,195,725,856.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ _METHODS = (b"GET ", b"HEAD ", b"POST ", b"PUT ", b"DELETE ", b"OPTIONS ", b"PAT
 
 @frozen
 class Stranger(FrozenValue):
-    """`kind` is for the metric of rejected input; `reason` says what came, `advice` what the operator can do."""
+    """Another protocol. `kind` is for the metric of rejected input; `reason` describes the input, `advice` what the
+    operator can do.
+    """
 
     kind: str
     reason: str
@@ -35,9 +37,9 @@ HTTP = Stranger(
 
 
 def stranger(head: bytes) -> Stranger | None:
-    """Who says `head`, at least four bytes, where the size of a frame should be; None for anybody else. A TLS record
-    has the type 22 for a handshake, a version 3.x, two bytes of length, and then 1 for a client hello (RFC 8446,
-    sections 4 and 5.1).
+    """Return the protocol of a peer that has sent `head`, at least four bytes, in the place of a frame's size; None if
+    it is unknown. A TLS record has the type 22 for a handshake, a version 3.x, two bytes of length, and then 1 for a
+    client hello (RFC 8446, sections 4 and 5.1).
     """
     if head[:2] == b"\x16\x03" and head[5:6] in (b"", b"\x01"):
         return TLS
@@ -47,8 +49,8 @@ def stranger(head: bytes) -> Stranger | None:
 
 
 def plaintext(head: bytes, protocol: str) -> Stranger:
-    """Who says `head` where a TLS hello should be, on a listener of `protocol`: a Kafka client without TLS, in most
-    cases, whose first request begins with a size, an API key and a version.
+    """Return the protocol of a peer that has sent `head` in the place of a TLS hello, on a listener of `protocol`: in
+    most cases a Kafka client without TLS, whose first request begins with a size, an API key and a version.
     """
     if any(head[: len(method)] == method[: len(head)] for method in _METHODS):
         return HTTP

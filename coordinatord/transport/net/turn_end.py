@@ -1,6 +1,7 @@
-"""Sends answers at the end of the event loop's turn, with one callback for all connections.
+"""Sending of responses at the end of the event loop's turn, with one callback for all connections.
 
-A rebalance answers each member on its own connection; a callback for each would cost more than the answers.
+A rebalance responds to each member on its own connection; one callback per connection would cost more than the
+responses.
 """
 
 from __future__ import annotations
@@ -10,20 +11,20 @@ from typing import Protocol
 
 
 class Line(Protocol):
-    """A line with answers to send."""
+    """A connection's queue of responses."""
 
     def flush(self) -> None: ...
 
 
 class TurnEnd:
-    """The lines to flush at the end of the turn. `call_soon` is the event loop's."""
+    """The queues to flush at the end of the turn. `call_soon` is the event loop's."""
 
     def __init__(self, call_soon: Callable[..., object]) -> None:
         self._call_soon = call_soon
         self._unsent: list[Line] = []
 
     def flush_soon(self, line: Line) -> None:
-        """Send the line's answers at the end of the turn, with those of all other lines."""
+        """Send the responses of `line` at the end of the turn, together with those of all other queues."""
         if not self._unsent:
             self._call_soon(self._flush)
         self._unsent.append(line)

@@ -1,13 +1,13 @@
-"""Who may do what: the decisions of Kafka's StandardAuthorizer (KIP-801), pure.
+"""Authorization: the decisions of Kafka's StandardAuthorizer (KIP-801), pure.
 
-An ACL matches an action if its resource matches (the same name, a prefix of it, or the literal name `*`), its principal
-(the same, or `User:*`, which matches principals of every type), its host (the same address, or `*`) and its operation
-(the same, or ALL). READ, WRITE, DELETE and ALTER that are allowed imply DESCRIBE, and ALTER_CONFIGS implies
-DESCRIBE_CONFIGS; what is denied implies nothing. One ACL that denies decides, however many allow. If no ACL is about
-the resource at all, `allow.everyone.if.no.acl.found` decides. Super users may do everything.
+An ACL matches an action if its resource matches (equal names, a prefix of the name, or the literal name `*`), its
+principal (an equal one, or `User:*`, which matches principals of every type), its host (an equal address, or `*`) and
+its operation (an equal one, or ALL). Allowed READ, WRITE, DELETE and ALTER imply DESCRIBE, and allowed ALTER_CONFIGS
+implies DESCRIBE_CONFIGS; denied operations imply nothing. One ACL that denies decides, however many allow. If no ACL
+matches the resource at all, `allow.everyone.if.no.acl.found` decides. Super users may do everything.
 
-Decisions are remembered until an ACL changes: a client asks for the same few things again and again. Clients choose
-the names, so what is remembered is bounded in bytes, and names that no topic can have are decided each time.
+Decisions are cached until an ACL changes: a client asks for the same few things again and again. Clients choose the
+names, so the cache is bounded in bytes, and decisions about names that no topic can have are not cached.
 """
 
 from __future__ import annotations
@@ -92,18 +92,18 @@ SUPPORTED: Final = {
         _O.DESCRIBE,
     ),
 }  # fmt: skip
-"""The operations that `authorized_operations` tells of (Kafka's AclEntry.supportedOperations)."""
+"""The operations that `authorized_operations` reports (Kafka's AclEntry.supportedOperations)."""
 
 ACL_RECORD: Final = 18
 REMOVE_ACL_RECORD: Final = 19
 
 MAX_DECIDED_BYTES: Final = 16 * 1024 * 1024
-"""Of the decisions remembered: some 25,000 about names of usual length."""
+"""Limit of the cached decisions: some 25,000 about names of usual length."""
 
 Decision = tuple[str, str, int, int, str | None]
 
 PAUSE_ACLS: Final = 500
-"""ACLs that a search looks at between two pauses."""
+"""ACLs that a search checks between two pauses."""
 
 
 class Acl(NamedTuple):
@@ -130,7 +130,7 @@ class AclFilter(NamedTuple):
     permission: int = Permission.ANY
 
     def matches(self, acl: Acl) -> bool:
-        """ResourcePatternFilter.matches and AccessControlEntryFilter.matches."""
+        """Return whether the filter matches (ResourcePatternFilter.matches and AccessControlEntryFilter.matches)."""
         return (
             self.resource_type in (ResourceType.ANY, acl.resource_type)
             and self._matches_pattern(acl)
@@ -160,7 +160,7 @@ class _OfType:
     def __init__(self) -> None:
         self.literal: dict[str, list[Acl]] = {}
         self.prefixed: dict[str, list[Acl]] = {}
-        #: lengths of the prefixes, and how many prefixes have each
+        #: lengths of the prefixes, and the number of prefixes of each length
         self.lengths: list[int] = []
         self._counts: dict[int, int] = {}
 
@@ -188,11 +188,11 @@ class _OfType:
             self.lengths = sorted(self._counts)
 
     def named(self, name: str) -> list[Acl]:
-        """The ACLs whose pattern has this name."""
+        """Return the ACLs whose pattern has this name."""
         return [*self.literal.get(name, ()), *self.prefixed.get(name, ())]
 
     def about(self, name: str) -> Iterator[Acl]:
-        """The ACLs whose resource matches `name`."""
+        """Return the ACLs whose resource matches `name`."""
         yield from self.literal.get(name, ())
         if name != WILDCARD:
             yield from self.literal.get(WILDCARD, ())
@@ -203,7 +203,7 @@ class _OfType:
 
 
 class Authorizer:
-    """Decides, and is the image of the log's ACL records. `super_users`: principals as text."""
+    """The authorizer, which is also the image of the log's ACL records. `super_users`: principals as text."""
 
     def __init__(self, super_users: Iterable[str] = (), *, allow_if_no_acl: bool = False) -> None:
         self._super_users = frozenset(super_users)
@@ -213,7 +213,7 @@ class Authorizer:
         self._by_type: dict[int, _OfType] = {}
         #: by (principal, host, operation, resource type, name); of `allows_some` the name is None
         self._decided = BoundedMapping[Decision, bool](MAX_DECIDED_BYTES, lambda key, _: size_of(key))
-        #: grows with each change
+        #: number of changes of the ACLs
         self.changes = 0
 
     def __len__(self) -> int:
@@ -224,13 +224,13 @@ class Authorizer:
 
     @property
     def remembered_bytes(self) -> int:
-        """Bytes of the decisions that are remembered."""
+        """The size of the cached decisions."""
         return self._decided.bytes
 
     # Decisions
 
     def allows(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> bool:
-        """Whether `principal`, connected from the address `host`, may do this."""
+        """Return whether `principal`, connected from the address `host`, may do this."""
         key = principal, host, operation, resource_type, name
         decided = self._decided.get(key)
         if decided is None:
@@ -240,7 +240,9 @@ class Authorizer:
         return decided
 
     def allows_some(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
-        """Whether there may be a resource of this type for which `allows` says yes (authorizeByResourceType)."""
+        """Return whether there may be a resource of this type for which `allows` returns True
+        (authorizeByResourceType).
+        """
         key = principal, host, operation, resource_type, None
         decided = self._decided.get(key)
         if decided is None:
@@ -249,7 +251,7 @@ class Authorizer:
         return decided
 
     def _decide_some(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
-        """Looks at all ACLs: 10 ms for 50,000."""
+        """Decide by checking all ACLs: 10 ms for 50,000."""
         if self.allows(principal, host, operation, resource_type, "hardcode"):  # Kafka's name for any resource
             return True
         allowed: list[Acl] = []
@@ -271,7 +273,7 @@ class Authorizer:
         return any(not _is_dominated(acl, denied) for acl in allowed)
 
     def operations(self, principal: str, host: str, resource_type: ResourceType, name: str) -> int:
-        """`authorized_operations`: a bit for each operation that is allowed."""
+        """Return `authorized_operations`: a bit for each operation that is allowed."""
         return sum(
             1 << operation
             for operation in SUPPORTED[resource_type]
@@ -296,8 +298,8 @@ class Authorizer:
     # The ACLs
 
     def matching(self, wanted: AclFilter) -> Iterator[tuple[bytes, Acl] | None]:
-        """(id, ACL) of those that match a filter; None now and then, where a search of all of them may be interrupted.
-        ACLs that change meanwhile may be missing, or be there although they are removed.
+        """Return (id, ACL) of the ACLs that match a filter, and None at points where a search of all ACLs may be
+        interrupted. Changes during the search may be missing, and removed ACLs may be returned.
         """
         for number, acl in enumerate(self._candidates(wanted)):
             if wanted.matches(acl) and acl in self._ids:
@@ -306,7 +308,7 @@ class Authorizer:
                 yield None
 
     def _candidates(self, wanted: AclFilter) -> list[Acl]:
-        """The ACLs that a filter may match: those of its name, or all."""
+        """Return the ACLs that a filter may match: the ACLs with its name, or all."""
         if wanted.name is None:
             return list(self._ids)
         types: Iterable[_OfType] = self._by_type.values()
@@ -345,7 +347,7 @@ class Authorizer:
                 yield record_of(acl_id, self._by_id[acl_id])
 
     def clear(self) -> None:
-        """Forget all ACLs."""
+        """Remove all ACLs."""
         self._by_id.clear()
         self._ids.clear()
         self._by_type.clear()
@@ -357,14 +359,14 @@ class Authorizer:
 
 
 def record_of(acl_id: bytes, acl: Acl) -> Any:
-    """The record that adds an ACL."""
+    """Return the record that adds an ACL."""
     from kafka_wire.records.cluster_metadata import AccessControlEntryRecord
 
     return AccessControlEntryRecord(acl_id, *acl)
 
 
 def _is_dominated(allowed: Acl, denied: set[tuple[int, str]]) -> bool:
-    """Whether what denies covers all that this ACL allows."""
+    """Return whether the denied actions cover everything that this ACL allows."""
     if allowed.pattern_type == PatternType.LITERAL:
         if allowed.name == WILDCARD:
             return False

@@ -1,5 +1,5 @@
 """A client certificate's distinguished name, written as Java's X500Principal.getName() does (RFC 2253), because Kafka's
-principals and the rules for them are made of it.
+principals and mapping rules use that notation.
 """
 
 from __future__ import annotations
@@ -20,13 +20,17 @@ KEYWORDS: Final = {
     NameOID.DOMAIN_COMPONENT: "DC",
     NameOID.USER_ID: "UID",
 }
-"""Attributes that RFC 2253 has a keyword for. Others are written as numbers, their values as hexadecimal DER."""
+"""Attributes that RFC 2253 has a keyword for. Other attributes are written as numbers, their values as
+hexadecimal DER.
+"""
 
 ESCAPED: Final = frozenset(',=+<>#;"\\')
 
 
 def subject_of(certificate_der: bytes) -> str:
-    """The subject of a certificate, its last part first: "CN=alice,OU=ops,O=example". ValueError if it is none."""
+    """Return the subject of a certificate, its last part first: "CN=alice,OU=ops,O=example". Raises ValueError if the
+    bytes are not a certificate.
+    """
     subject = x509.load_der_x509_certificate(certificate_der).subject
     return ",".join("+".join(_written(attribute) for attribute in rdn) for rdn in reversed(subject.rdns))
 
@@ -41,7 +45,7 @@ def _written(attribute: x509.NameAttribute) -> str:  # type: ignore[type-arg, un
 
 
 def _header(attribute: x509.NameAttribute, size: int) -> bytes:  # type: ignore[type-arg, unused-ignore]
-    """DER's tag and length."""
+    """Return DER's tag and length."""
     tag = attribute._type.value
     if size < 0x80:
         return bytes((tag, size))

@@ -1,10 +1,10 @@
-"""The part of Kafka's JAAS settings that names users: `…LoginModule required user_alice="secret" user_bob="word";`.
+"""The users in Kafka's JAAS settings: `…LoginModule required user_alice="secret" user_bob="word";`.
 
-Read as Kafka's JaasConfig reads it, with the rules of java.io.StreamTokenizer: a word without quotes begins with a
+Parsed as Kafka's JaasConfig does, with the rules of java.io.StreamTokenizer: a word without quotes begins with a
 letter, `$` or `_` (a number is no value), `/` begins a comment, a text in quotes has C's escapes and ends with its
-line. So a password is the same text here and there.
+line. So a password is the same text in both brokers.
 
-`username` and `password`, with which a Kafka broker logs in at others, mean nothing here.
+`username` and `password`, with which a Kafka broker authenticates to other brokers, are ignored.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SHAPE: Final = 'must be: LoginModule required NAME="VALUE" …;'
 
 
 def options_of(text: str) -> dict[str, str]:
-    """All options of a JAAS entry. ValueError, with a sentence, if it is none."""
+    """Return all options of a JAAS entry. Raises ValueError, with a sentence, if the text is not an entry."""
     tokens = _tokens_of(text)
     if len(tokens) < 3 or tokens[1][0] is None or tokens[1][0].lower() not in FLAGS or tokens[-1] != (None, ";"):
         raise ValueError(_SHAPE)
@@ -51,12 +51,12 @@ def options_of(text: str) -> dict[str, str]:
 
 
 def users_of(text: str) -> dict[str, str]:
-    """Name -> password of each `user_NAME`. ValueError as above."""
+    """Return name -> password of each `user_NAME`. Raises ValueError as `options_of`."""
     return {name.removeprefix(USER): value for name, value in options_of(text).items() if name.startswith(USER)}
 
 
 def _tokens_of(text: str) -> list[tuple[str | None, str]]:
-    """(StreamTokenizer's `sval`, the token as written) of each token; numbers and signs have no `sval`."""
+    """Return (StreamTokenizer's `sval`, the token as written) of each token; numbers and signs have no `sval`."""
     tokens: list[tuple[str | None, str]] = []
     for found in _TOKEN.finditer(text):
         if found["quote"]:

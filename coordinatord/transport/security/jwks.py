@@ -1,7 +1,7 @@
-"""The public keys of tokens' signatures, from a file or a URL (RFC 7517), read again now and then off the event loop.
+"""The public keys of tokens' signatures, from a file or a URL (RFC 7517), refreshed periodically off the event loop.
 
-A token may name a key that was made since: then the keys are read again soon, and the client's next try succeeds, as
-with Kafka's RefreshingHttpsJwks.
+A token may name a key that was created since the last read: then the keys are read again soon, and the client's next
+attempt succeeds, as with Kafka's RefreshingHttpsJwks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from coordinatord.base.observe.logger import get_logger
 TIMEOUT_S: Final = 10.0
 MAX_BYTES: Final = 1024 * 1024
 LEAST_INTERVAL_S: Final = 5.0
-"""Time between two reads that unknown keys cause."""
+"""Minimum time between two reads caused by unknown keys."""
 
 SCHEMES: Final = ("https://", "http://", "file://")
 
@@ -26,7 +26,7 @@ log = get_logger("coordinatord.transport.security")
 
 
 class Jwks:
-    """Keys by their ids. The first read happens at once, and blocks: nobody is connected yet."""
+    """Keys by their ids. The constructor reads them once, and blocks: no client is connected yet."""
 
     def __init__(self, url: str, refresh_ms: int, loop: asyncio.AbstractEventLoop) -> None:
         self._url = url
@@ -41,7 +41,7 @@ class Jwks:
             self._not_read(error)
 
     def find(self, key_id: str | None) -> jwt.PyJWK | None:
-        """The key with this id. A token without an id means the only key."""
+        """Return the key with this id, or None. A token without an id refers to the only key."""
         keys = self._keys
         found = keys.get(key_id)
         if found is None and key_id is None and len(keys) == 1:

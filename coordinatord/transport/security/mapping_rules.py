@@ -1,8 +1,8 @@
-"""`ssl.principal.mapping.rules`: from a certificate's distinguished name to the name of a principal.
+"""`ssl.principal.mapping.rules`: mapping of a certificate's distinguished name to the name of a principal.
 
 Kafka's SslPrincipalMapper: the rules are tried in order, and the first whose pattern matches the whole name counts.
-`RULE:^CN=(.*?),.*$/$1/L` gives the common name in lower case; `DEFAULT` gives the whole name. Patterns are Python's
-here, which differ from Java's in rare constructs only.
+`RULE:^CN=(.*?),.*$/$1/L` gives the common name in lower case; `DEFAULT` gives the whole name. Patterns are regular
+expressions of Python, which differ from Java's only in rare constructs.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _REFERENCE: Final = re.compile(r"\\(.)|\$(\d+)|(\$)", re.DOTALL)
 
 
 class InvalidRule(ValueError):
-    """A rule that cannot be read."""
+    """Raised for a rule that cannot be parsed."""
 
 
 class NoMatchingRule(Exception):
-    """No rule says what a distinguished name is called: whoever shows it is not let in."""
+    """Raised if no rule matches a distinguished name: its client is rejected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Rule:
     case: str = ""
 
     def apply(self, distinguished_name: str) -> str | None:
-        """The principal's name; None if the pattern does not match."""
+        """Return the principal's name; None if the pattern does not match."""
         pattern = self.pattern
         if pattern is None:
             return distinguished_name
@@ -45,13 +45,13 @@ class Rule:
 
 
 class PrincipalMapper:
-    """The rules. Raises InvalidRule for what is none."""
+    """A list of rules. Raises InvalidRule if one of them cannot be parsed."""
 
     def __init__(self, rules: str) -> None:
         self.rules = [rule for text in _split(rules) if (rule := _parsed(text)) is not None]
 
     def name(self, distinguished_name: str) -> str:
-        """The principal's name. Raises NoMatchingRule."""
+        """Return the principal's name. Raises NoMatchingRule."""
         for rule in self.rules:
             found = rule.apply(distinguished_name)
             if found is not None:
@@ -64,7 +64,7 @@ def _split(rules: str) -> list[str]:
 
 
 def _parsed(text: str) -> Rule | None:
-    """A rule; None if the text is empty."""
+    """Parse a rule; None if the text is empty."""
     match = _PARSE.match(text)
     if match is None:
         raise InvalidRule(f"Invalid rule: {text}")
@@ -81,8 +81,8 @@ def _parsed(text: str) -> Rule | None:
 
 
 def _expanded(match: re.Match[str], replacement: str) -> str:
-    """The replacement with its references filled in. `$12` is group 12 or, where there is none, group 1 and a 2; a
-    reference to no group is literal text.
+    """Return the replacement with its references filled in. `$12` is group 12 or, if there is no such group, group 1
+    and a 2; a reference to no group is literal text.
     """
     groups = match.re.groups
 

@@ -1,5 +1,5 @@
-"""What `test.users` makes for tests: a certificate authority, the server's certificate, one for each user, and for each
-family of clients what it takes to log in.
+"""Files that `test.users` creates for tests: a certificate authority, the server's certificate, one for each user, and
+for each family of clients the configuration with which it authenticates.
 
     <folder>/ca.pem                  the authority's certificate
     <folder>/server.pem              the listener's key and certificate
@@ -7,7 +7,7 @@ family of clients what it takes to log in.
     <folder>/LISTENER/client.properties   for Kafka's own tools and Java clients, as the first user
     <folder>/LISTENER/clients.md     snippets for kafka-python, aiokafka, confluent-kafka, Java, franz-go
 
-A second start with the same folder uses the same authority's files, so that clients that run need no new ones.
+A second start with the same folder uses the authority's existing files, so that running clients need no new ones.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FOLDER: Final = "security"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Material:
-    """Where it is. `settings` are the daemon's."""
+    """The paths of the files. `settings` are the daemon's."""
 
     folder: Path
     settings: Settings
@@ -45,7 +45,7 @@ class Material:
         return self.folder / "server.pem"
 
     def filled_in(self, settings: SecuritySettings) -> SecuritySettings:
-        """A listener's settings with these certificates where it has none."""
+        """Return a listener's settings, with these certificates where the settings have none."""
         if not settings.ssl_keystore_location and not settings.ssl_keystore_key:
             settings = dataclasses.replace(settings, ssl_keystore_location=str(self.server), ssl_keystore_type="PEM")
         if not settings.ssl_truststore_location and not settings.ssl_truststore_certificates:
@@ -53,11 +53,11 @@ class Material:
         return settings
 
     def client_properties(self, listener: str) -> Path:
-        """What Kafka's tools take as --command-config."""
+        """Return the path of the file that Kafka's tools take as --command-config."""
         return self.folder / listener / "client.properties"
 
     def tell(self, listener: str, bootstrap: str) -> None:
-        """Write clients' configurations, now that the address is known."""
+        """Write clients' configurations; called when the address is known."""
         from coordinatord.transport.security.client_snippets import Login, properties, snippets
 
         own = self.settings.of_listener(listener)
@@ -81,7 +81,7 @@ class Material:
 
 
 def material_of(settings: Settings) -> Material | None:
-    """Where it is or will be; None without test.users."""
+    """Return the paths of the files, whether or not they exist; None without test.users."""
     if not settings.test_users:
         return None
     folder = Path(settings.test_security_dir) if settings.test_security_dir else settings.data_dir / FOLDER
@@ -89,7 +89,7 @@ def material_of(settings: Settings) -> Material | None:
 
 
 def told(settings: Settings) -> dict[str, str]:
-    """What a ready file says: the authority's certificate, and each listener's client.properties."""
+    """Return the paths for a ready file: the authority's certificate, and each listener's client.properties."""
     material = material_of(settings)
     if material is None:
         return {}
@@ -98,7 +98,7 @@ def told(settings: Settings) -> dict[str, str]:
 
 
 def made_for(settings: Settings) -> Material | None:
-    """Make it, or find what was made before; None without test.users. Raises SecurityError."""
+    """Create the files, or find existing ones; None without test.users. Raises SecurityError."""
     material = material_of(settings)
     if material is None:
         return None
@@ -130,7 +130,7 @@ def _make(material: Material, hosts: list[str], users: list[str]) -> None:
     from cryptography.hazmat.primitives import serialization
 
     def pem(issued: trustme.LeafCert) -> str:
-        """Key and certificates; the key as PKCS #8, the one format that Java reads."""
+        """Return key and certificates; the key as PKCS #8, the only format that Java reads."""
         key = serialization.load_pem_private_key(issued.private_key_pem.bytes(), None).private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
@@ -140,7 +140,7 @@ def _make(material: Material, hosts: list[str], users: list[str]) -> None:
     _write(material.ca, authority.cert_pem.bytes().decode())
     _write(material.server, pem(authority.issue_cert(*hosts)))
     for user in users:
-        # Java reads no certificate without alternative names.
+        # Java rejects certificates without alternative names.
         issued = authority.issue_cert("localhost", common_name=user, organization_name="coordinatord tests")
         _write(material.folder / f"{_file_name(user)}.pem", pem(issued))
 
@@ -152,6 +152,6 @@ def _file_name(user: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Only this user may read it: it has keys and passwords."""
+    """Write a file that only this user may read: it has keys and passwords."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)

@@ -1,4 +1,4 @@
-"""The mechanisms of one listener, made of its settings. Packages are imported for those that are enabled alone."""
+"""The SASL mechanisms of one listener, made from its settings. Only packages of enabled mechanisms are imported."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from coordinatord.transport.security.plain import Plain
 from coordinatord.transport.security.sasl import Mechanism, Server
 
 FOR_TESTS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-"""What test.users enables where sasl.enabled.mechanisms says nothing."""
+"""Mechanisms that test.users enables if sasl.enabled.mechanisms is not set."""
 
 
 class Mechanisms:
-    """`by_name` is what the gate offers. `stored(mechanism, user)` finds a SCRAM credential in the metadata log, which
-    counts more than one of the settings. Raises SecurityError.
+    """The mechanisms of a listener. `by_name` has those that the SASL gate offers. `stored(mechanism, user)` returns a
+    SCRAM credential of the metadata log, which takes precedence over one of the settings. Raises SecurityError.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Mechanisms:
         return self._scram(name)
 
     def _users(self, mechanism: str) -> dict[str, str]:
-        """Those of the JAAS setting, and those of tests."""
+        """Return the users of the JAAS setting and of test.users."""
         own = self._own(mechanism)
         users = dict(own.test_users)
         if own.sasl_jaas_config is not None:
@@ -83,7 +83,7 @@ class Mechanisms:
             unsecured = Unsecured(own)
             return lambda: OAuthBearer(unsecured)
         url = own.sasl_oauthbearer_jwks_endpoint_url
-        if url is None:  # the rules of settings refuse it before: never take that for a wish to check nothing
+        if url is None:  # the rules of settings reject this: a missing URL must never disable the check
             raise SecurityError(f"The listener {self._listener} cannot check tokens: there are no keys.")
         try:
             from coordinatord.transport.security.jwks import Jwks

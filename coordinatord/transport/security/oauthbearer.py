@@ -1,7 +1,7 @@
-"""SASL/OAUTHBEARER (RFC 7628): tokens checked by the package PyJWT, with Kafka's answers (OAuthBearerSaslServer).
+"""SASL/OAUTHBEARER (RFC 7628): tokens checked by the package PyJWT, with Kafka's responses (OAuthBearerSaslServer).
 
-A token that does not hold is answered `{"status":"invalid_token"}` without an error; the client acknowledges that with
-one byte, and then authentication fails with the same words.
+The response to an invalid token is `{"status":"invalid_token"}` without an error; the client acknowledges it with one
+byte, and then authentication fails with the same text.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from coordinatord.transport.security.sasl import Proved, SaslFailed, SaslRefused
 from kafka_wire.java import trim
 
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""Signatures with a public key alone: a public key must not be taken for a shared secret."""
+"""Signature algorithms with public keys only: a public key must not be accepted as a shared secret."""
 
 MAX_SECONDS: Final = 10**11
-"""The year 5138: no token is meant to hold for longer."""
+"""Maximum time of a claim, the year 5138: no valid token has a later one."""
 
 INVALID_TOKEN: Final = '{"status":"invalid_token"}'
 
@@ -35,11 +35,11 @@ log = get_logger("coordinatord.transport.security")
 
 
 class InvalidToken(Exception):
-    """A token that does not hold."""
+    """Raised for an invalid token."""
 
 
 Validate = Callable[[str, int], Proved]
-"""(token, now in ms) -> whose it is and when it ends. Raises InvalidToken."""
+"""(token, now in ms) -> the principal and the end of its session. Raises InvalidToken."""
 
 
 class OAuthBearer:
@@ -51,7 +51,7 @@ class OAuthBearer:
         self.proved: Proved | None = None
 
     def evaluate(self, token: bytes, now_ms: int) -> bytes:
-        """The client's first message, or its acknowledgement of an error."""
+        """Return the response to the client's first message, or to its acknowledgement of an error."""
         if token == b"\x01" and self._error is not None:
             raise SaslFailed(self._error)
         self._error = None
@@ -72,7 +72,7 @@ class OAuthBearer:
 
 
 def _read_first(token: bytes) -> tuple[str, str]:
-    """(authorization id or "", access token)."""
+    """Return (authorization id or "", access token)."""
     found = _FIRST.fullmatch(token.decode("utf-8", "replace"))
     if found is None:
         raise SaslRefused("Invalid OAUTHBEARER client first message")
@@ -84,7 +84,9 @@ def _read_first(token: bytes) -> tuple[str, str]:
 
 
 class Signed:
-    """Tokens with a signature (Kafka's BrokerJwtValidator). `key_of` returns the key to a key id, or None."""
+    """Validation of tokens with a signature (Kafka's BrokerJwtValidator). `key_of` returns the key of a key id, or
+    None.
+    """
 
     def __init__(self, settings: SecuritySettings, key_of: Callable[[str | None], Any]) -> None:
         self._settings = settings
@@ -117,7 +119,7 @@ class Signed:
 
 
 class Unsecured:
-    """Tokens without a signature, for tests (Kafka's OAuthBearerUnsecuredValidatorCallbackHandler)."""
+    """Validation of tokens without a signature, for tests (Kafka's OAuthBearerUnsecuredValidatorCallbackHandler)."""
 
     def __init__(self, settings: SecuritySettings) -> None:
         self._settings = settings
@@ -140,9 +142,9 @@ class Unsecured:
 
 
 def _subject(claims: dict[str, Any], settings: SecuritySettings) -> str:
-    """The claim with the principal's name, as it is written. It is blank if it has nothing but characters up to U+0020.
-    Of a signed token, Kafka removes those at both ends (ClaimValidationUtils); of an unsecured one, none
-    (OAuthBearerUnsecuredJws). Other spaces of Unicode are part of the name. Raises InvalidToken.
+    """Return the claim with the principal's name, unchanged. The name is blank if all its characters are up to U+0020.
+    Kafka strips such characters from both ends in a signed token (ClaimValidationUtils), and strips none in an
+    unsecured token (OAuthBearerUnsecuredJws). Other spaces of Unicode are part of the name. Raises InvalidToken.
     """
     name = claims.get(settings.sasl_oauthbearer_sub_claim_name)
     if not isinstance(name, str) or not trim(name):
@@ -153,7 +155,7 @@ def _subject(claims: dict[str, Any], settings: SecuritySettings) -> str:
 
 
 def _end(claims: dict[str, Any], settings: SecuritySettings, now_ms: int) -> int:
-    """When the token ends, if it holds now."""
+    """Return the end of the token in ms. Raises InvalidToken if the token is not valid now."""
     skew_ms = settings.sasl_oauthbearer_clock_skew_seconds * 1000
     expires_ms = _milliseconds(claims, "exp")
     if expires_ms <= now_ms - skew_ms:
@@ -164,7 +166,7 @@ def _end(claims: dict[str, Any], settings: SecuritySettings, now_ms: int) -> int
 
 
 def _milliseconds(claims: dict[str, Any], name: str) -> int:
-    """A claim's time; RFC 7519's NumericDate is in seconds."""
+    """Return a claim's time in ms; RFC 7519's NumericDate is in seconds."""
     seconds = claims.get(name)
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < MAX_SECONDS:
         raise InvalidToken(f"the claim {name} is no time")

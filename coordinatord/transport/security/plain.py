@@ -1,4 +1,4 @@
-"""SASL/PLAIN (RFC 4616), with Kafka's words: PlainSaslServer and PlainServerCallbackHandler."""
+"""SASL/PLAIN (RFC 4616), with Kafka's messages: PlainSaslServer and PlainServerCallbackHandler."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Plain:
         self.proved: Proved | None = None
 
     def evaluate(self, token: bytes, now_ms: int) -> bytes:
-        """`[authorization id] NUL user NUL password`."""
+        """Check a token `[authorization id] NUL user NUL password`."""
         tokens = token.decode("utf-8", "replace").split("\0", 3)
         if len(tokens) != 3:
             raise SaslFailed(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(tokens)}")
@@ -26,7 +26,8 @@ class Plain:
         if not password:
             raise SaslFailed("Authentication failed: password not specified")
         expected = self._password_of(user)
-        # An unknown user takes as long as a wrong password. One of the settings may have bytes that are no UTF-8.
+        # An unknown user takes as long as a wrong password. A password of the settings may have bytes that are not
+        # UTF-8.
         known = (expected if expected is not None else password + "x").encode("utf-8", "surrogateescape")
         is_right = hmac.compare_digest(password.encode(), known)
         if expected is None or not is_right:

@@ -10,18 +10,18 @@ USER_TYPE: Final = "User"
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Two principals are the same if type and name are: both compare with case, as in Kafka."""
+    """A principal. Two principals are equal if type and name are; both comparisons are case-sensitive, as in Kafka."""
 
     principal_type: str
     name: str
 
     def __str__(self) -> str:
-        """As Kafka writes it, in logs and in ACLs: "User:alice"."""
+        """Return Kafka's notation in logs and in ACLs: "User:alice"."""
         return f"{self.principal_type}:{self.name}"
 
     @classmethod
     def parse(cls, text: str) -> Principal:
-        """`TYPE:NAME` -> a principal; the name may contain colons. ValueError otherwise, with Kafka's words
+        """Parse `TYPE:NAME`; the name may contain colons. Raises ValueError with Kafka's message otherwise
         (SecurityUtils.parseKafkaPrincipal).
         """
         principal_type, colon, name = text.partition(":")
@@ -31,4 +31,6 @@ class Principal:
 
 
 ANONYMOUS: Final = Principal(USER_TYPE, "ANONYMOUS")
-"""Who has proved nothing: each client of a PLAINTEXT listener, and of an SSL one that asks for no certificate."""
+"""The unauthenticated principal: each client of a PLAINTEXT listener, and of an SSL listener that requires no
+certificate.
+"""

@@ -1,10 +1,10 @@
-"""SASL/SCRAM-SHA-256 and -512 (RFC 5802, RFC 7677), the server's side as Kafka has it (ScramSaslServer, ScramMessages,
+"""SASL/SCRAM-SHA-256 and -512 (RFC 5802, RFC 7677), the server's side, as in Kafka (ScramSaslServer, ScramMessages,
 ScramFormatter).
 
 Kafka prepares neither names nor passwords (no SASLprep): a name is the ASCII text that the client sends, a password its
-UTF-8 bytes. So the name that is looked up, the name that the proof covers and the principal are one text. A name with
-other characters than ASCII's cannot be sent. Kafka sends no `e=` message when a proof is wrong: the SaslAuthenticate
-response has the error.
+UTF-8 bytes. So the name that is looked up, the name that the proof covers and the principal are identical. A name with
+non-ASCII characters cannot be sent. Kafka sends no `e=` message when a proof is wrong: the SaslAuthenticate response
+has the error.
 
 The time that a message takes is linear in its size, which sasl.MAX_TOKEN_BYTES limits. Kafka's regular expressions
 recurse for each character of a name, and end with a StackOverflowError from one or two thousand characters on.
@@ -48,7 +48,7 @@ TOKEN_AUTH: Final = "tokenauth"
 
 
 class Credential(NamedTuple):
-    """What the server knows of a password: enough to check a proof, not enough to make one."""
+    """The server's record of a password: enough to check a proof, not enough to make one."""
 
     salt: bytes
     stored_key: bytes
@@ -57,8 +57,8 @@ class Credential(NamedTuple):
 
 
 def credential_of(mechanism: str, password: str, iterations: int = MIN_ITERATIONS) -> Credential:
-    """A password's credential, with a random salt. Takes some milliseconds. Bytes of the password that are not UTF-8
-    (`surrogateescape`) count as they are.
+    """Return a password's credential, with a random salt. Takes some milliseconds. Bytes of the password that are not
+    UTF-8 (`surrogateescape`) are kept as they are.
     """
     digest = _HASHES[mechanism]
     salt = secrets.token_bytes(SALT_BYTES)
@@ -96,7 +96,7 @@ class Scram:
         self.proved: Proved | None = None
 
     def evaluate(self, token: bytes, now_ms: int) -> bytes:
-        """The client's first message, then its final one."""
+        """Return the response to the client's first message, then to its final one."""
         if self._begun is None:
             self._begun = self._first(token)
             return self._begun.server_first
@@ -118,8 +118,8 @@ class Scram:
             raise SaslFailed(
                 "Authentication failed: Client requested an authorization id that is different from username"
             )
-        # As ScramMessages puts it together again: without `m=`. Several extensions have no defined order there
-        # (Map.copyOf); here they have the client's.
+        # As ScramMessages composes it: without `m=`. Several extensions have no defined order there (Map.copyOf); here
+        # they have the client's.
         first_bare = b"n=%s,r=%s" % (sasl_name, client_nonce)
         first_bare += "".join(f",{name}={value}" for name, value in extensions.items()).encode()
         nonce = client_nonce + self._new_nonce().encode()
@@ -146,6 +146,6 @@ class Scram:
 
 
 def _extensions_of(written: bytes) -> dict[str, str]:
-    """Name -> value, the last one of each name, as Kafka's Utils.parseMap."""
+    """Return name -> value; the last value of each name counts, as in Kafka's Utils.parseMap."""
     pairs = (each.split("=", 1) for each in written.decode().split(",")[1:])
     return {name: value for name, value in pairs}  # noqa: C416

@@ -1,7 +1,7 @@
-"""A listener's TLS: made of `ssl.*` settings, and made again when the files have changed.
+"""A listener's TLS context: made from `ssl.*` settings, and made again when the files have changed.
 
 PEM needs Python alone; PKCS #12 needs the package `cryptography` (`pip install coordinatord[security]`). A connection
-keeps what it began with: new certificates are for new connections.
+keeps the context that it began with: new certificates apply to new connections.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from coordinatord.base.observe.logger import get_logger
 from coordinatord.transport.security import MISSING, SecurityError
 
 LOOK_EVERY_S: Final = 1.0
-"""How often the files are looked at, at most: at the first handshake after it."""
+"""Minimum time between two checks of the files; the first handshake after that time checks them."""
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -28,8 +28,8 @@ log = get_logger("coordinatord.transport.security")
 
 
 class Speaking(ssl.SSLObject):
-    """A TLS session that leaves its last words to whoever closes the socket: when a handshake fails, asyncio does not
-    send the alert that tells the client why. Kafka's clients retry without an alert, and give up with one.
+    """A TLS session that leaves its alert to the code that closes the socket: when a handshake fails, asyncio does not
+    send the alert that gives the client the reason. Kafka's clients retry without an alert, and stop with one.
     """
 
     _outgoing: ssl.MemoryBIO
@@ -51,7 +51,9 @@ class Speaking(ssl.SSLObject):
 
 
 class Tls:
-    """`context()` for each new connection. Raises SecurityError if the settings cannot be used at the start."""
+    """The TLS of one listener: `context()` is called for each new connection. Raises SecurityError if the settings
+    cannot be used at the start.
+    """
 
     def __init__(self, settings: SecuritySettings, listener: str, now_s: Callable[[], float]) -> None:
         self._settings = settings
@@ -63,7 +65,7 @@ class Tls:
         self._context = make_context(settings, listener)
 
     def context(self) -> ssl.SSLContext:
-        """What the next connection uses."""
+        """Return the context of the next connection."""
         now_s = self._now_s()
         if now_s - self._looked_s >= LOOK_EVERY_S:
             self._looked_s = now_s
@@ -76,13 +78,13 @@ class Tls:
     def _read_again(self) -> None:
         try:
             self._context = make_context(self._settings, self._listener)
-        except SecurityError as error:  # half of a change, perhaps: the next one is looked at again
+        except SecurityError as error:  # perhaps half of a change: the next change causes another read
             log.warning("the changed certificates are not used", listener=self._listener, reason=str(error))
         else:
             log.info("certificates read again", listener=self._listener)
 
     def _stamps(self) -> list[tuple[int, int, int] | None]:
-        """What tells one content of the files from another."""
+        """Return a fingerprint of the files' contents."""
         found: list[tuple[int, int, int] | None] = []
         for name in self._files:
             try:
@@ -95,17 +97,18 @@ class Tls:
 
 
 def make_context(settings: SecuritySettings, listener: str) -> ssl.SSLContext:
-    """Raises SecurityError."""
+    """Make a context from the settings. Raises SecurityError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.sslobject_class = Speaking
     versions = [_VERSIONS[name] for name in settings.ssl_enabled_protocols]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     context.options |= ssl.OP_NO_RENEGOTIATION
     if context.maximum_version >= ssl.TLSVersion.TLSv1_3:
-        # A client chooses the group of the key exchange. Of a hello with ffdhe8192 the server makes two powers of 8,192
-        # bits, which takes a hundred milliseconds. Python has no call for a list of groups before 3.15.
+        # A client chooses the group of the key exchange. For a hello with ffdhe8192 the server computes two powers of
+        # 8,192 bits, which takes a hundred milliseconds. Python has no call for a list of groups before 3.15.
         context.set_ecdh_curve("prime256v1")
-    # As Java: what is in the truststore is trusted, be it a root, an intermediate authority or the client's own.
+    # As in Java, everything in the truststore is trusted: a root, an intermediate authority or the client's own
+    # certificate.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
         _load_key(context, settings)
@@ -154,7 +157,7 @@ def _load_trusted(context: ssl.SSLContext, settings: SecuritySettings) -> None:
 
 
 def _pkcs12_as_pem(where: str, password: str | None) -> tuple[bytes, str]:
-    """(PEM with an encrypted key, its password): OpenSSL reads keys from files alone."""
+    """Return (PEM with an encrypted key, its password): OpenSSL reads keys only from files."""
     serialization, pkcs12 = _cryptography()
     with open(where, "rb") as file:
         store = pkcs12.load_pkcs12(file.read(), None if password is None else password.encode())
@@ -189,7 +192,7 @@ def _cryptography() -> tuple[Any, Any]:
 
 @contextlib.contextmanager
 def _temporary(content: bytes) -> Iterator[str]:
-    """A file that only this user can read, for as long as the block lasts."""
+    """Create a file that only this user can read; it exists as long as the block lasts."""
     handle, path = tempfile.mkstemp(suffix=".pem")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -1,8 +1,8 @@
-"""ApiVersions: which requests, in which versions, this broker serves.
+"""ApiVersions: the requests, and their versions, that this broker serves.
 
 v1 throttle time · v3 flexible, client software name and features · v4 zero minimum of a feature (KIP-1022) ·
 v5 cluster and node that the client means (KIP-1242, Kafka 4.4) ·
-the response's header stays v0 in all versions, so a client can read the response to a version that we do not know
+the response's header stays v0 in all versions, so a client can read the response to an unknown version
 """
 
 from __future__ import annotations

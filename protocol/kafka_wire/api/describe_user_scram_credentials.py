@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials: which users have SCRAM credentials, of which mechanisms (KIP-554)."""
+"""DescribeUserScramCredentials: the users with SCRAM credentials, and their mechanisms (KIP-554)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""EndTxn: a transaction commits or aborts.
+"""EndTxn: commit or abort a transaction.
 
-v3 flexible · v4 TRANSACTION_ABORTABLE · v5 the epoch rises with each transaction (KIP-890)
+v3 flexible · v4 TRANSACTION_ABORTABLE · v5 the producer epoch rises with each transaction (KIP-890)
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Fetch: consumers and followers read record batches.
 
 v4 isolation_level · v5 log_start_offset · v7 sessions (KIP-227) · v9 current_leader_epoch · v11 rack_id ·
-v12 flexible, epoch of the last fetch · v13 topic ids · v15 replica_state instead of replica_id · v16 node_endpoints ·
-v17 directory id · v18 high_watermark of a follower
+v12 flexible, leader epoch of the last fetch · v13 topic ids · v15 replica_state instead of replica_id ·
+v16 node_endpoints · v17 directory id · v18 high_watermark of a follower
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""FindCoordinator: which node coordinates a group, transaction or share partition.
+"""FindCoordinator: the node that coordinates a group, transaction or share partition.
 
 v1 key_type, throttle time, error message · v3 flexible · v4 several keys (KIP-699) · v5 TRANSACTION_ABORTABLE ·
 v6 share groups (KIP-932)

@@ -1,4 +1,4 @@
-"""Heartbeat: keeps a member's session alive and tells it when to rejoin for a rebalance.
+"""Heartbeat: keep a member's session alive; the response shows when the member must rejoin for a rebalance.
 
 v1 throttle time · v3 group_instance_id · v4 flexible
 """

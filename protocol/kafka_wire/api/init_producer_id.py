@@ -1,4 +1,4 @@
-"""InitProducerId: a producer gets its id and epoch.
+"""InitProducerId: get a producer id and its epoch.
 
 v2 flexible · v3 id and epoch to continue from · v4 PRODUCER_FENCED · v5 TRANSACTION_ABORTABLE (KIP-890) ·
 v6 (two-phase commit, KIP-939) is unstable in Kafka 4.3 and not declared

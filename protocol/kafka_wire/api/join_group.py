@@ -1,4 +1,4 @@
-"""JoinGroup: a member enters a group or the next generation of it.
+"""JoinGroup: a member joins a group or its next generation.
 
 v1 rebalance_timeout_ms · v2 throttle time · v4 MEMBER_ID_REQUIRED (KIP-394) · v5 group_instance_id (KIP-345) ·
 v6 flexible · v7 protocol type in the response · v8 reason (KIP-800) · v9 skip_assignment (KIP-814)

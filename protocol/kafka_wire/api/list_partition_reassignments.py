@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (KIP-455): which partitions are being moved."""
+"""ListPartitionReassignments (KIP-455): the partitions that are being moved."""
 
 from __future__ import annotations
 

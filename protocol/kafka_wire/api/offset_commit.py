@@ -1,4 +1,4 @@
-"""OffsetCommit: a group stores how far it has read.
+"""OffsetCommit: store a group's offsets.
 
 v2 retention_time_ms · v3 throttle time · v5 no retention time · v6 leader epoch (KIP-320) · v7 group_instance_id ·
 v8 flexible · v9 KIP-848 member epochs · v10 topic ids instead of names

@@ -1,4 +1,4 @@
-"""OffsetFetch: how far a group has read.
+"""OffsetFetch: the committed offsets of groups.
 
 v2 null topics mean all, top-level error · v3 throttle time · v5 leader epoch · v6 flexible · v7 require_stable ·
 v8 several groups (KIP-709) · v9 member id and epoch (KIP-848) · v10 topic ids instead of names

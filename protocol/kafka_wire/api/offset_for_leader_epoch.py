@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where a leader epoch ends.
+"""OffsetForLeaderEpoch: the end offset of a leader epoch.
 
 v2 current_leader_epoch · v3 replica_id · v4 flexible
 """

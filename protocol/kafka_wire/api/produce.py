@@ -1,6 +1,6 @@
 """Produce: producers append record batches to partitions.
 
-v3 record batch v2 (the oldest Kafka 4 takes) · v5 log_start_offset · v7 zstd · v8 record_errors (KIP-467) ·
+v3 record batch v2 (the oldest that Kafka 4 accepts) · v5 log_start_offset · v7 zstd · v8 record_errors (KIP-467) ·
 v9 flexible · v10 current_leader and node_endpoints (KIP-951) · v12 implicit AddPartitionsToTxn (KIP-890) ·
 v13 topic ids
 """

@@ -1,4 +1,4 @@
-"""SaslAuthenticate: a token of the mechanism that SaslHandshake chose, and the server's answer (KIP-152, KIP-368).
+"""SaslAuthenticate: a token of the mechanism that SaslHandshake chose, and the server's response (KIP-152, KIP-368).
 
 v1 session lifetime · v2 flexible
 """

@@ -1,4 +1,4 @@
-"""SaslHandshake: choose a mechanism; v1 says that its tokens follow in SaslAuthenticate requests (KIP-152).
+"""SaslHandshake: choose a mechanism; after v1 its tokens follow in SaslAuthenticate requests (KIP-152).
 
 v1 as v0
 """

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: a transaction stores how far its group has read.
+"""TxnOffsetCommit: store a group's offsets in a transaction.
 
 v2 leader epoch · v3 flexible, group metadata (KIP-447) · v4 TRANSACTION_ABORTABLE · v5 implicit AddOffsetsToTxn ·
 v6 topic ids (KIP-1319, Kafka 4.4)

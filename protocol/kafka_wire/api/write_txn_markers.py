@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: the transaction coordinator has commit or abort markers written.
+"""WriteTxnMarkers: write commit or abort markers, for a transaction coordinator.
 
 v1 flexible · v2 transaction version
 """

@@ -16,9 +16,10 @@ from kafka_wire.schema import Type
 
 
 class Array(Wire):
-    """Elements after their count; None where the count is that of null and null is allowed.
+    """Elements after their count; None if the count is that of null and null is allowed.
 
-    Every element takes at least one byte: a count above the bytes left is false and must not be allocated.
+    Every element takes at least one byte: a count above the number of remaining bytes is invalid and must not be
+    allocated.
     """
 
     kind = "array"
@@ -77,7 +78,7 @@ class Array(Wire):
                     out.emit(f"{items}.append({item})")
 
     def _emit_numbers(self, out: DecodeSource, target: str, count: str, format_: str) -> None:
-        """Unpack all numbers at once. `unpack_from` raises where they would reach beyond the buffer."""
+        """Unpack all numbers at once. `unpack_from` raises if they would reach beyond the buffer."""
         table = out.needs.take("kafka_wire.numbers", "Unpackers")
         unpackers = out.needs.constant(f"unpack_many_{format_.replace('?', 't')}", f'{table}("{format_}")')
         size = calcsize(">" + format_)

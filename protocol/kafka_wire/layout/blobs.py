@@ -13,18 +13,18 @@ from kafka_wire.layout.wire import Place, Wire, rest
 from kafka_wire.schema import Type
 
 LARGE_RECORDS = 1 << 20
-"""Records of so many bytes are decoded as a view in requests."""
+"""Size of records from which on a request's records are decoded as a view."""
 
 
 class Blob(Wire):
-    """Bytes after their length. A nullable blob with the length of null is None."""
+    """Bytes after their length. A nullable blob whose length is that of null is None."""
 
     plain: PlainLength = LONG
     annotation = "bytes"
     empty: str | None = None
     """The source literal of an empty value, for types whose nullable values are often empty."""
     decoded = encoded = ""
-    """Source appended to an expression: it turns bytes into the value, and the value into bytes."""
+    """Source appended to an expression: `decoded` turns bytes into the value, `encoded` the value into bytes."""
 
     def __init__(self, length: Length, nullable: bool) -> None:
         super().__init__()
@@ -60,11 +60,11 @@ class Blob(Wire):
         return obj
 
     def value_of(self, data: bytes) -> Any:
-        """The value that `data` encodes."""
+        """Return the value that `data` encodes."""
         return data
 
     def bytes_of(self, value: Any) -> bytes:
-        """The encoded value, without its length."""
+        """Return the encoded value, without its length."""
         data: bytes = value
         return data
 
@@ -151,8 +151,8 @@ class String(Blob):
 
 
 class Records(Blob):
-    """Batches of records, up to megabytes. If the output is a `Parts`, it keeps them without a copy. In a request large
-    ones are decoded as a view: to copy 60 MB would keep all threads of the interpreter waiting for 50 ms.
+    """Batches of records, up to megabytes. If the output is a `Parts`, it keeps the records without a copy. Large
+    records in a request are decoded as a view: copying 60 MB would block all threads of the interpreter for 50 ms.
     """
 
     kind, annotation = "records", "bytes | memoryview"

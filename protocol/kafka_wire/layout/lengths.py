@@ -1,4 +1,6 @@
-"""Lengths and counts: plain ones of fixed size, and compact ones of flexible versions (KIP-482). -1 stands for null."""
+"""Lengths and counts: plain lengths of fixed size, and compact lengths of flexible versions (KIP-482). -1 stands for
+null.
+"""
 
 from __future__ import annotations
 
@@ -39,17 +41,21 @@ class UnsignedVarint(Wire):
         return obj
 
     def emit_decode(self, out: DecodeSource, target: str, name: str) -> None:
-        """One byte nearly always: it is unpacked together with the fixed-size values before it."""
+        """Write the decoder. The value nearly always has one byte, which is unpacked together with the fixed-size
+        values before it.
+        """
         out.fixed("B", target)
         with out.block(f"if {target} > 127:"):
             out.emit(f"{target}, pos = {out.needs.take('kafka_wire.lengths', 'read_uvarint')}(buf, pos, {target})")
             self.emit_check(out, target, name)
 
     def emit_check(self, out: DecodeSource, target: str, name: str) -> None:
-        """Write what refuses a value of several bytes, if anything does."""
+        """Write the rejection of a value of several bytes, if the type has one."""
 
     def emit_encode(self, out: EncodeSource, value: str) -> None:
-        """`value` is a variable. A byte is packed together with the fixed-size values before it."""
+        """Write the encoder. `value` is a variable. A single byte is packed together with the fixed-size values before
+        it.
+        """
         run, out.run = out.run, []
         with out.block(f"if {value} < 128:"):
             if run:
@@ -62,10 +68,12 @@ class UnsignedVarint(Wire):
 
 
 class TextVarint(UnsignedVarint):
-    """The length plus one of a compact string in a request, or 0. It has no more bytes than a plain string can have.
+    """The length plus one of a compact string in a request, or 0 for null. It allows no more bytes than a plain string
+    can have.
 
-    Kafka's generated decoders refuse longer strings (MessageDataGenerator): the same string may go on to a place where
-    its length has two bytes, such as the key of a record, or a response to another version. One byte is not checked.
+    Kafka's generated decoders reject longer strings (MessageDataGenerator): the string may later be written to a place
+    where its length has two bytes, such as the key of a record, or a response to another version. A length of one byte
+    is not checked.
     """
 
     def _parse(self, stream: Any, context: Any, path: str) -> int:
@@ -83,10 +91,10 @@ class TextVarint(UnsignedVarint):
 
 
 class Length(Wire):
-    """A length or count. In source a variable holds it as it is stored; `number` is what it stands for."""
+    """A length or count. In source a variable holds the stored form; `number` converts it to the length."""
 
     def number(self, stored: str) -> str:
-        """The length, as an expression of the stored value."""
+        """Return the length, as an expression of the stored value."""
         raise NotImplementedError
 
     def put_null(self, out: EncodeSource) -> None:
@@ -96,8 +104,8 @@ class Length(Wire):
     def present(
         self, out: DecodeSource, stored: str, target: str, name: str, *, nullable: bool, empty: str | None = None
     ) -> AbstractContextManager[None]:
-        """The lines for a value that is not null. Null goes into `target`, or is refused. `empty`: the literal of an
-        empty value, where nullable values are often empty.
+        """Return a context manager for the lines that handle a value that is not null. Null goes into `target`, or is
+        rejected. `empty`: the literal of an empty value, for types whose nullable values are often empty.
         """
         raise NotImplementedError
 
@@ -173,7 +181,7 @@ class CompactLength(Length):
         self.varint.emit_decode(out, target, name)
 
     def emit_encode(self, out: EncodeSource, value: str) -> None:
-        """`value` is a variable that holds the length plus one."""
+        """Write the encoder. `value` is a variable that holds the length plus one."""
         self.varint.emit_encode(out, value)
 
     def number(self, stored: str) -> str:

@@ -9,10 +9,10 @@ from kafka_wire.layout.wire import Wire
 
 
 class Fixed(Wire):
-    """A value of fixed size, which `struct` reads and writes together with its neighbours."""
+    """A value of fixed size, which `struct` reads and writes together with adjacent values."""
 
     format = ""
-    """Its format character, or characters, of `struct`."""
+    """The format character or characters of `struct`."""
 
     def emit_decode(self, out: DecodeSource, target: str, name: str) -> None:
         out.fixed(self.format, target)
@@ -22,12 +22,12 @@ class Fixed(Wire):
 
 
 class Number(Fixed, FormatField):  # type: ignore[misc]
-    """A number of one `struct` character: an array of them is one call."""
+    """A number of one `struct` character: one call converts an array of numbers."""
 
     annotation = "int"
 
     def __init__(self) -> None:
-        # For construct, four bytes are "l" alone; in big-endian that is the same.
+        # Construct accepts only "l" for four bytes; in big-endian that is the same.
         FormatField.__init__(self, ">", self.format.replace("i", "l").replace("I", "L"))
 
 
@@ -56,7 +56,7 @@ class Float64(Number):
 
 
 class Boolean(Number):
-    """One byte. Any but 0 is true, for Kafka and for `struct`."""
+    """One byte. Any value but 0 is true, for Kafka and for `struct`."""
 
     kind, format, annotation = "bool", "?", "bool"
 

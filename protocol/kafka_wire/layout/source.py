@@ -1,8 +1,8 @@
-"""The source of one function while it is written: indented lines, fixed-size values that wait to be merged, and what
-the function's module has to define for it.
+"""The source of one function while it is being written: indented lines, fixed-size values that wait to be merged, and
+the names that the function's module has to define.
 
-A run of fixed-size values becomes one `struct` call, and nested structs become inline loops: in the functions nothing
-is interpreted at run time, and no field costs a call. Lines are folded as ruff folds them.
+A run of fixed-size values becomes one `struct` call, and nested structs become inline loops: the functions interpret
+nothing at run time, and no field costs a call. Lines are folded as ruff folds them.
 """
 
 from __future__ import annotations
@@ -16,29 +16,33 @@ MAX_COLUMNS = 120
 INDENT = "    "
 
 TAKEN = frozenset(("new", "struct", "len", "range", "bytearray", "read_tags", "read_uvarint", "write_uvarint"))
-"""What functions call: no variable is called so."""
+"""Names that functions call: no variable may have such a name."""
 
 
 @dataclass
 class Needs:
-    """What generated functions use of their module: imported names by module, and constants (name -> expression)."""
+    """Names that generated functions use of their module: imported names by module, and constants (name ->
+    expression).
+    """
 
     imports: dict[str, set[str]] = field(default_factory=dict)
     constants: dict[str, str] = field(default_factory=dict)
 
     def take(self, module: str, name: str) -> str:
-        """A name that is imported."""
+        """Add an import and return the imported name."""
         self.imports.setdefault(module, set()).add(name)
         return name
 
     def constant(self, name: str, expression: str) -> str:
-        """A name that the module binds to an expression."""
+        """Bind a name of the module to an expression; return the name."""
         assert self.constants.setdefault(name, expression) == expression, name
         return name
 
 
 def folded(head: str, items: list[str], tail: str, depth: int) -> list[str]:
-    """`head`, items and `tail` in one line if it fits; else the items in a line of their own, or a line for each."""
+    """Return `head`, items and `tail` in one line if they fit; else the items on a line of their own, or one line for
+    each item.
+    """
     pad = INDENT * depth
     line = f"{pad}{head}{', '.join(items)}{tail}"
     if len(line) <= MAX_COLUMNS:
@@ -77,7 +81,9 @@ class Source:
 
     @contextmanager
     def block(self, line: str) -> Iterator[None]:
-        """The lines below one that ends in a colon. Pending values are written before both of its ends."""
+        """Write the lines below a line that ends in a colon. Pending values are written before the block begins and
+        before it ends.
+        """
         self.emit(line)
         self.depth += 1
         yield
@@ -85,12 +91,14 @@ class Source:
         self.depth -= 1
 
     def refuse(self, condition: str, error: str, text: str) -> None:
-        """Raise one of `kafka_wire.errors` if the condition holds; `text` is a literal."""
+        """Write lines that raise one of `kafka_wire.errors` if the condition holds; `text` is a literal."""
         with self.block(f"if {condition}:"):
             self.emit(f"raise {self.needs.take('kafka_wire.errors', error)}({text})")
 
     def fixed(self, formats: str, expression: str) -> None:
-        """A value of fixed size: it waits for those that follow it. `formats` as `struct` has them."""
+        """Add a value of fixed size, which waits for the values that follow it. `formats` are characters of
+        `struct`.
+        """
         self.run.append((formats, expression))
 
     def settle(self) -> None:
@@ -104,7 +112,7 @@ class Source:
         raise NotImplementedError
 
     def fresh(self, name: str) -> str:
-        """A variable that is unused in this function, called `name` if that is free."""
+        """Return a variable that is unused in this function, called `name` if that name is free."""
         found, count = name, 1
         while found in self._names:
             count += 1
@@ -113,7 +121,7 @@ class Source:
         return found
 
     def packer(self, formats: str, method: str) -> str:
-        """`unpack_from` or `pack` of one struct for a run of values."""
+        """Return `unpack_from` or `pack` of one struct for a run of values."""
         name = f"{method.removesuffix('_from')}_{formats.replace('?', 't')}"
         return self.needs.constant(name, f'struct.Struct(">{formats}").{method}')
 
@@ -124,7 +132,7 @@ class DecodeSource(Source):
     params = "buf pos end"
 
     def write_run(self, formats: str, expressions: list[str]) -> None:
-        """One byte needs no struct."""
+        """Write a run; a single byte needs no struct."""
         if formats in ("?", "B"):
             self.put(f"{expressions[0]} = buf[pos]" + (" != 0" if formats == "?" else ""))
             self.put("pos += 1")
@@ -155,7 +163,9 @@ class EncodeSource(Source):
         """Variables that are known not to be None."""
 
     def read(self, value: str) -> str:
-        """A variable that holds the value of an expression, which may be one already."""
+        """Return a variable that holds the value of an expression; an expression that is a variable already is returned
+        as it is.
+        """
         if "." not in value:
             return value
         variable = self.fresh(value.rpartition(".")[2])
@@ -163,6 +173,6 @@ class EncodeSource(Source):
         return variable
 
     def write_run(self, formats: str, expressions: list[str]) -> None:
-        """All of them by one call."""
+        """Write a run with one call."""
         pack = self.packer(formats, "pack")
         self.lines += folded(f"{self.sink} += {pack}(", expressions, ")", self.depth)

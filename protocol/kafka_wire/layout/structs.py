@@ -1,4 +1,6 @@
-"""Structs: a message or a struct within one, one that may be null, and the tagged fields at its end (KIP-482)."""
+"""Structs: a message or a struct within a message, a nullable struct, and the tagged fields at a struct's end
+(KIP-482).
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ TAGS = "_tagged_fields"
 
 
 class Record(Wire, Adapter):  # type: ignore[misc]
-    """A construct `Struct` whose values are objects of the declared class. Fields that the version lacks have their
-    defaults.
+    """A construct `Struct` whose values are objects of the declared class. Fields that the version does not have get
+    their defaults.
     """
 
     kind = "struct"
@@ -64,8 +66,8 @@ class Record(Wire, Adapter):  # type: ignore[misc]
         return made
 
     def emit_decode(self, out: DecodeSource, target: str, name: str) -> None:
-        """Values go straight into the slots of a new object: without `__init__` this takes a half to a third of the
-        time.
+        """Write the decoder. Values go straight into the slots of a new object: without `__init__` this takes a half to
+        a third of the time.
         """
         made = out.fresh(name) if "." in target else target
         out.emit(f"{made} = new({out.needs.take(self.cls.__module__, self.cls.__name__)})")
@@ -88,7 +90,7 @@ class Record(Wire, Adapter):  # type: ignore[misc]
 
 
 def record_in(wire: Wire) -> Record | None:
-    """The struct that a value is, or that an array's elements are; None if there is none."""
+    """Return the struct that a value is, or that an array's elements are; None if there is none."""
     if isinstance(wire, Array):
         wire = wire.element
     if isinstance(wire, NullableRecord):
@@ -102,7 +104,7 @@ def _place_of(field: Field, place: Place) -> Place:
 
 
 def default_of(field: Field, out: DecodeSource | EncodeSource) -> str:
-    """The source of a field's default; a new object where it is mutable."""
+    """Return the source of a field's default; a new object if the default is mutable."""
     default = field.default
     if default is list:
         return "[]"
@@ -116,11 +118,11 @@ def default_of(field: Field, out: DecodeSource | EncodeSource) -> str:
 
 
 def _differs(value: str, default: str, out: EncodeSource) -> str:
-    """The condition that a value is not the default."""
+    """Return the condition that a value is not the default."""
     if default in ("False", "True"):
         return value if default == "False" else f"not {value}"
     if default.endswith("()"):
-        # Whoever makes many messages gives them the one struct of defaults: then there are no fields to compare.
+        # Code that makes many messages gives them the one struct of defaults: then there are no fields to compare.
         absent = out.needs.constant(
             f"no_{default[:-2]}", f"{out.needs.take('kafka_wire.schema', 'absent')}({default[:-2]})"
         )
@@ -129,7 +131,9 @@ def _differs(value: str, default: str, out: EncodeSource) -> str:
 
 
 class NullableRecord(Wire):
-    """KIP-893: an int8 that is negative for null, then the struct. In a tagged field an unsigned varint, 0 for null."""
+    """A nullable struct (KIP-893): an int8 that is negative for null, then the struct. In a tagged field an unsigned
+    varint, 0 for null.
+    """
 
     def __init__(self, inner: Record, *, tagged: bool) -> None:
         super().__init__()
@@ -178,7 +182,9 @@ class NullableRecord(Wire):
 
 
 class TagBuffer(Wire):
-    """Tagged fields as {name: value} for known tags; unknown tags are skipped. Tags rise, and each is there once."""
+    """Tagged fields as {name: value} for known tags; unknown tags are skipped. Tags ascend, and each tag occurs
+    once.
+    """
 
     def __init__(self, known: list[tuple[Field, Wire]]) -> None:
         super().__init__()
@@ -189,7 +195,7 @@ class TagBuffer(Wire):
         return [(f"{field.name} (tag {field.tag})", wire) for field, wire in self.known]
 
     def present_in(self, message: Any) -> dict[str, Any]:
-        """The tagged fields of an object that are written: those that differ from their defaults."""
+        """Return the tagged fields of an object that are written: those that differ from their defaults."""
         values = {field.name: getattr(message, field.name) for field, _ in self.known}
         return {
             field.name: values[field.name] for field, _ in self.known if values[field.name] != field.fresh_default()
@@ -226,7 +232,7 @@ class TagBuffer(Wire):
         return obj
 
     def emit_decode(self, out: DecodeSource, target: str, name: str) -> None:
-        """`target` is the object whose fields these are."""
+        """Write the decoder. `target` is the object whose fields these are."""
         for field, _ in self.known:
             out.emit(f"{target}.{field.name} = {default_of(field, out)}")
         with out.block("if not buf[pos]:"):
@@ -238,7 +244,7 @@ class TagBuffer(Wire):
                 return
             found, tag, stop = out.fresh("found"), out.fresh("tag"), out.fresh("stop")
             after, outer = out.fresh("after"), out.fresh("outer_end")
-            # Within a tagged field, `end` is that field's end: its content must not read into what follows.
+            # Within a tagged field, `end` is that field's end: its content must not read into later bytes.
             out.emit(f"{found}, {after} = {read}(buf, pos, end)", f"{outer} = end")
             with out.block(f"for {tag}, pos, {stop} in {found}:"):
                 out.emit(f"end = {stop}")
@@ -249,7 +255,7 @@ class TagBuffer(Wire):
             out.emit(f"end = {outer}", f"pos = {after}")
 
     def emit_encode(self, out: EncodeSource, value: str) -> None:
-        """`value` is the object whose fields these are."""
+        """Write the encoder. `value` is the object whose fields these are."""
         if not self.known:
             out.fixed("b", "0")
             return
@@ -278,7 +284,7 @@ class TagBuffer(Wire):
             out.emit(f"{outer}.append(0)")
 
     def _emit_only(self, out: EncodeSource, value: str, write: str) -> None:
-        """The same for a single known field: it is there or not."""
+        """Write the encoder for a single known field, which is present or absent."""
         field, wire = self.known[0]
         outer, read, part = out.sink, out.fresh(field.name), out.fresh(f"{field.name}_part")
         out.emit(f"{read} = {value}.{field.name}")

@@ -1,4 +1,4 @@
-"""Declaration -> the construct tree of one version, and that tree as text."""
+"""Conversion of a declaration to the construct tree of one version, and of that tree to text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _made: dict[tuple[type[Any], int], structs.Record] = {}
 
 
 def layout_of(cls: type[Any], version: int) -> structs.Record:
-    """The construct of a message in `version`; UnknownApiError for an undeclared one."""
+    """Return the construct of a message in `version`. Raises UnknownApiError for an undeclared version."""
     schema = schema_of(cls)
     if version not in schema.versions:
         raise errors.UnknownApiError(f"{schema.name} has versions {schema.versions}, not {version}")
@@ -28,7 +28,7 @@ def layout_of(cls: type[Any], version: int) -> structs.Record:
 
 
 def shown(wire: Wire, depth: int = 1) -> Iterator[str]:
-    """The parts of a type, one a line, those of nested structs indented below them."""
+    """Yield the parts of a type, one per line, with the parts of nested structs indented below them."""
     for name, part in wire.parts():
         yield f"{'  ' * depth}{name}: {part.told()}"
         yield from shown(part, depth + 1)

@@ -1,4 +1,6 @@
-"""What every type of the wire format is: a construct that can also write the source of its decoder and its encoder."""
+"""The base of every type of the wire format: a construct that can also write the source of its decoder and its
+encoder.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ from kafka_wire.schema import Type
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value stands: in which version of a message, whether null is allowed, whether it is a tagged field.
-    `request`: whether the message is a request, which peers write.
+    """The context of a value: the version of the message, and whether null is allowed, whether the value is a tagged
+    field, and whether the message is a request (`request`), which peers write.
     """
 
     version: int
@@ -26,14 +28,18 @@ class Place:
     tagged: bool = False
 
     def within(self) -> Place:
-        """The place of an array's elements, or of a struct that is the value itself: never null, never tagged."""
+        """Return the place of an array's elements, or of a struct that is the value itself: never null, never
+        tagged.
+        """
         return replace(self, nullable=False, tagged=False)
 
 
 class Wire(Construct):  # type: ignore[misc]  # construct has no annotations
-    """A type of the wire format. `_parse` and `_build` are construct's; a subclass puts its emitters beside them.
+    """A type of the wire format. `_parse` and `_build` are construct's methods; a subclass has its emitters next to
+    them.
 
-    The two must agree: on the bytes, and on what is refused. Tests compare them in every version of every message.
+    The two must agree on the bytes, and on the input that is rejected. Tests compare them in every version of every
+    message.
     """
 
     kind: ClassVar[str] = ""
@@ -50,12 +56,12 @@ class Wire(Construct):  # type: ignore[misc]  # construct has no annotations
 
     @classmethod
     def declared(cls, type_: Type, place: Place) -> Construct:
-        """The construct of a declared type at a place."""
+        """Return the construct of a declared type at a place."""
         return cls()
 
     def emit_decode(self, out: DecodeSource, target: str, name: str) -> None:
         """Write the lines that read a value at `buf[pos]` into `target`, a variable or an attribute. `name` is the
-        field's, for errors.
+        field's name, for errors.
         """
         raise NotImplementedError
 
@@ -64,22 +70,22 @@ class Wire(Construct):  # type: ignore[misc]  # construct has no annotations
         raise NotImplementedError
 
     def told(self) -> str:
-        """What `python -m kafka_wire tree` says of the type."""
+        """Return the description of the type in the output of `python -m kafka_wire tree`."""
         return type(self).__name__
 
     def parts(self) -> list[tuple[str, Wire]]:
-        """What `python -m kafka_wire tree` shows below it: (name, type)."""
+        """Return the parts that `python -m kafka_wire tree` shows below the type: (name, type)."""
         return []
 
 
 def wire_of(type_: Type, place: Place) -> Wire:
-    """The construct of a declared type at a place."""
+    """Return the construct of a declared type at a place."""
     found: Wire = Wire.KINDS[type_.kind].declared(type_, place)
     return found
 
 
 def rest(stream: Any) -> int:
-    """Number of bytes left in the message."""
+    """Return the number of bytes left in the message."""
     here = stream.tell()
     end: int = stream.seek(0, io.SEEK_END)
     stream.seek(here)
@@ -87,8 +93,8 @@ def rest(stream: Any) -> int:
 
 
 def parse_begin(codec: Construct, data: bytes) -> tuple[Any, int]:
-    """Parse a value at the start of `data`; returns it and the number of bytes left after it. `DecodeError` when `data`
-    is too short or invalid.
+    """Parse a value at the start of `data`; return it and the number of bytes left after it. Raises `DecodeError` if
+    `data` is too short or invalid.
     """
     stream = io.BytesIO(data)
     try:
@@ -99,7 +105,7 @@ def parse_begin(codec: Construct, data: bytes) -> tuple[Any, int]:
 
 
 def parse_all(codec: Construct, data: bytes) -> Any:
-    """Parse exactly `data`; `DecodeError` when it is too short, too long or invalid."""
+    """Parse exactly `data`. Raises `DecodeError` if `data` is too short, too long or invalid."""
     value, left = parse_begin(codec, data)
     if left:
         raise errors.TrailingBytesError(f"{left} bytes after the end")

@@ -25,7 +25,7 @@ _TIMESTAMP = struct.Struct(">q")
 
 
 def set_log_append_time(batch: bytearray, timestamp_ms: int) -> None:
-    """message.timestamp.type=LogAppendTime: give every record of the batch this time."""
+    """Give every record of the batch this time: message.timestamp.type=LogAppendTime."""
     (attributes,) = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_AT)
     _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
     _TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, timestamp_ms)
@@ -33,7 +33,7 @@ def set_log_append_time(batch: bytearray, timestamp_ms: int) -> None:
 
 
 def set_create_time(batch: bytearray, max_timestamp_ms: int) -> None:
-    """message.timestamp.type=CreateTime: set the batch's max timestamp to the greatest of the records' own times."""
+    """Set the batch's max timestamp to the greatest of the records' own times: message.timestamp.type=CreateTime."""
     (attributes,) = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_AT)
     _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes & ~LOG_APPEND_TIME)
     _TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_AT, max_timestamp_ms)
@@ -41,7 +41,7 @@ def set_create_time(batch: bytearray, max_timestamp_ms: int) -> None:
 
 
 def recompress(batch: Buffer, compression: Compression, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytearray:
-    """The same batch compressed with another codec (a topic's compression.type)."""
+    """Return the batch compressed with another codec (a topic's compression.type)."""
     from kafka_wire.records.compressors import compress
 
     header = read_header(batch)

@@ -72,11 +72,11 @@ _NO_HEADER = bytes(HEADER_BYTES)
 
 
 class UnsupportedMagicError(DecodeError):
-    """A message set of Kafka before 0.11 (magic 0 or 1), or an unknown format."""
+    """Raised for a message set of Kafka before 0.11 (magic 0 or 1), or an unknown format."""
 
 
 class CorruptBatchError(DecodeError):
-    """A batch whose CRC does not match its bytes."""
+    """Raised for a batch whose CRC does not match its bytes."""
 
 
 class BatchHeader(NamedTuple):
@@ -139,8 +139,8 @@ class BatchHeader(NamedTuple):
 
 @dataclass(slots=True)
 class Record:
-    """One record. `timestamp` is milliseconds since 1970, -1 for none. A header's key that is not UTF-8 has U+FFFD in
-    place of what is not, as for Java's consumers.
+    """One record. `timestamp` is in milliseconds since 1970, -1 for none. In a header's key that is not UTF-8, U+FFFD
+    replaces invalid bytes, as for Java's consumers.
     """
 
     offset: int
@@ -154,7 +154,7 @@ class Record:
 
 
 def read_header(data: Buffer, pos: int = 0, end: int | None = None) -> BatchHeader:
-    """The header of the batch at `pos`. DecodeError unless the whole batch lies before `end`."""
+    """Decode the header of the batch at `pos`. Raises DecodeError unless the whole batch is before `end`."""
     end = len(data) if end is None else end
     if end - pos < LENGTH_OVERHEAD + 5:
         raise TruncatedError(f"{end - pos} bytes are too few for a record batch")
@@ -176,8 +176,9 @@ def read_header(data: Buffer, pos: int = 0, end: int | None = None) -> BatchHead
 def iterate_batches(
     data: Buffer, pos: int = 0, end: int | None = None, *, partial: bool = False
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each batch; records are not decoded. With `partial`, a batch cut off at the end is
-    skipped (a Fetch response may end in one); otherwise it is an error."""
+    """Yield (position, header) of each batch; records are not decoded. With `partial`, a batch cut off at the end is
+    skipped (a Fetch response may end in one); otherwise it is an error.
+    """
     end = len(data) if end is None else end
     while pos < end:
         try:
@@ -191,15 +192,15 @@ def iterate_batches(
 
 
 def check_crc(data: Buffer, pos: int, header: BatchHeader) -> None:
-    """CorruptBatchError unless the CRC of the batch at `pos` matches its bytes."""
+    """Raise CorruptBatchError unless the CRC of the batch at `pos` matches its bytes."""
     computed = crc32c(memoryview(data)[pos + ATTRIBUTES_AT : pos + header.length + LENGTH_OVERHEAD])
     if computed != header.crc:
         raise CorruptBatchError(f"record batch is corrupt (stored crc {header.crc:#010x}, computed {computed:#010x})")
 
 
 def record_section(data: Buffer, pos: int, header: BatchHeader, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Buffer:
-    """The records of the batch at `pos`, decompressed; a view of `data` if they are not compressed. At most
-    `max_bytes`, else CompressionError.
+    """Return the records of the batch at `pos`, decompressed; a view of `data` if they are not compressed. Raises
+    CompressionError if they exceed `max_bytes`.
     """
     section = memoryview(data)[pos + HEADER_BYTES : pos + header.length + LENGTH_OVERHEAD]
     codec = header.attributes & CODEC_MASK
@@ -211,7 +212,7 @@ def record_section(data: Buffer, pos: int, header: BatchHeader, max_bytes: int =
 
 
 def record_bytes(data: Buffer, pos: int, header: BatchHeader, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """`record_section`, copied: what reads many small records is fastest with bytes."""
+    """Return a copy of `record_section`: code that reads many small records is fastest with bytes."""
     section = record_section(data, pos, header, max_bytes)
     return section if isinstance(section, bytes) else bytes(section)
 
@@ -219,7 +220,7 @@ def record_bytes(data: Buffer, pos: int, header: BatchHeader, max_bytes: int = M
 def records(
     data: Buffer, pos: int = 0, header: BatchHeader | None = None, max_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> Iterator[Record]:
-    """The records of the batch at `pos`, decoded lazily one by one."""
+    """Yield the records of the batch at `pos`, decoded lazily one by one."""
     header = read_header(data, pos) if header is None else header
     section = record_bytes(data, pos, header, max_bytes)
     end = len(section)
@@ -324,7 +325,7 @@ class BatchBuilder:
         fixed = len(start)
         varints = VARINT
         pieces = self.pieces
-        # Successive bodies mostly have the same length: those of one commit differ only in numbers.
+        # Successive bodies mostly have the same length: bodies of one commit differ only in numbers.
         size = -1
         head = b""
         for body in bodies:
@@ -338,7 +339,7 @@ class BatchBuilder:
         self.count, self.size = count, total
 
     def time_delta(self, timestamp_ms: int) -> bytes:
-        """The encoded timestamp delta for records of this time that are about to be appended."""
+        """Return the encoded timestamp delta for records of this time that are about to be appended."""
         if not self.count:
             self.base_timestamp = timestamp_ms
         if timestamp_ms > self.max_timestamp:
@@ -378,7 +379,7 @@ class BatchBuilder:
         producer_epoch: int = NO_PRODUCER_EPOCH,
         base_sequence: int = NO_SEQUENCE,
     ) -> bytearray:
-        """The finished batch."""
+        """Return the finished batch."""
         if not self.count:
             raise EncodeError("a record batch holds at least one record")
         out = bytearray().join(self.pieces)
@@ -408,7 +409,7 @@ class BatchBuilder:
 
 
 class Records(Protocol):
-    """Records that are appended to the log together with one timestamp. Each class encodes them its own way."""
+    """Records that are appended to the log together with one timestamp. Each class has its own encoding."""
 
     @property
     def count(self) -> int:
@@ -447,7 +448,9 @@ class Bodies:
 
 
 def record_body(key: bytes | None, value: bytes | None) -> bytes:
-    """The part of a record that does not depend on its position in a batch: key, value, and a header count of 0."""
+    """Return the part of a record that does not depend on its position in a batch: key, value, and a header
+    count of 0.
+    """
     return _nullable(key) + _nullable(value) + b"\0"
 
 
@@ -458,7 +461,7 @@ def _nullable(data: bytes | None) -> bytes:
 def build_batch(
     records: Sequence[KeyValue], timestamp_ms: int, base_offset: int = 0, *, compression: Compression = Compression.NONE
 ) -> bytearray:
-    """One batch of (key, value) pairs with one timestamp, ready for the log."""
+    """Return one batch of (key, value) pairs with one timestamp, ready for the log."""
     builder = BatchBuilder()
     builder.extend(records, timestamp_ms)
     return builder.finish(base_offset, compression=compression)
@@ -472,7 +475,7 @@ def build_control_batch(
     timestamp_ms: int,
     base_offset: int = 0,
 ) -> bytearray:
-    """The marker that ends a transaction."""
+    """Return the batch with the marker that ends a transaction."""
     builder = BatchBuilder()
     builder.extend(((encode_key(control_type), encode_end_marker(coordinator_epoch)),), timestamp_ms)
     return builder.finish(
@@ -481,7 +484,7 @@ def build_control_batch(
 
 
 def control_type(data: Buffer, pos: int, header: BatchHeader) -> ControlType:
-    """The type of the control batch at `pos`."""
+    """Return the type of the control batch at `pos`."""
     first = next(records(data, pos, header), None)
     return decode_key(first.key) if first else ControlType.UNKNOWN
 
@@ -492,6 +495,6 @@ def write_crc(batch: bytearray) -> None:
 
 
 def assign_offset(batch: bytearray, base_offset: int, leader_epoch: int) -> None:
-    """Set the two fields that the log assigns. Both lie outside the CRC."""
+    """Set the two fields that the log assigns. Both are outside the CRC."""
     _BASE_OFFSET.pack_into(batch, 0, base_offset)
     _LEADER_EPOCH.pack_into(batch, LENGTH_OVERHEAD, leader_epoch)

@@ -33,10 +33,12 @@ TOPIC_RESOURCE = 2
 """`resource_type` of a topic's settings (Kafka's ConfigResource.Type)."""
 
 METADATA_VERSION = "metadata.version"
-"""The feature whose level decides which versions of these records a cluster reads."""
+"""The feature whose level determines the versions of these records that a cluster reads."""
 
 ELR_VERSION = "eligible.leader.replicas.version"
-"""Above 0 the controller keeps eligible leader replicas, and partition records are v2 (KIP-966)."""
+"""The feature which, at a level above 0, makes the controller keep eligible leader replicas, and partition records v2
+(KIP-966).
+"""
 
 SAME_LEADER = -2
 """`leader` of a PartitionChangeRecord that keeps the leader. Any other value starts the next leader epoch."""
@@ -196,7 +198,7 @@ RECORDS: dict[int, type[Any]] = {
 
 
 class UnknownMetadataRecordError(DecodeError):
-    """A record of a type that this module does not read."""
+    """Raised for a record of a type that this module does not read."""
 
     def __init__(self, record_type: int) -> None:
         super().__init__(f"metadata record type {record_type}")
@@ -204,7 +206,7 @@ class UnknownMetadataRecordError(DecodeError):
 
 
 def encode_record(record: Any, version: int) -> bytes:
-    """The bytes of a record's value in a batch."""
+    """Return the bytes of a record's value in a batch."""
     record_type = schema_of(type(record)).api_key
     assert record_type is not None
     out = bytearray(write_uvarint(FRAME_VERSION) + write_uvarint(record_type) + write_uvarint(version))
@@ -213,7 +215,9 @@ def encode_record(record: Any, version: int) -> bytes:
 
 
 def decode_record(data: bytes) -> Any:
-    """A record from its value; `UnknownMetadataRecordError` for a type that is not read, `DecodeError` for damage."""
+    """Decode a record's value. Raises `UnknownMetadataRecordError` for a type that is not read, `DecodeError` for
+    damage.
+    """
     frame, at = _uvarint(data, 0)
     if frame != FRAME_VERSION:
         raise DecodeError(f"a metadata record in a frame of version {frame}")

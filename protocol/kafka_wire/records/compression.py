@@ -1,5 +1,5 @@
-"""Compression of a record batch: the codecs' numbers, errors and limits. compressors.py does the work, and is imported
-for the first batch that is compressed, since cramjam takes a start a millisecond.
+"""Compression of a record batch: the codecs' numbers, errors and limits. compressors.py has the implementation, and is
+imported for the first compressed batch, since importing cramjam takes a millisecond of a start.
 
 The caller limits decompression: a few kilobytes can claim gigabytes, so the output buffer grows in steps and never
 exceeds `max_bytes`.
@@ -17,11 +17,11 @@ MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
 
 
 class CompressionError(DecodeError):
-    """Records that cannot be decompressed: not of the stated codec, truncated, or larger than allowed."""
+    """Raised for records that cannot be decompressed: not of the stated codec, truncated, or larger than allowed."""
 
 
 class TooLargeError(CompressionError):
-    """Records that are larger than allowed when decompressed."""
+    """Raised for records that are larger than allowed when decompressed."""
 
 
 class Compression(IntEnum):

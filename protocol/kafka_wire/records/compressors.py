@@ -1,8 +1,9 @@
 """The four codecs of a record batch, each in the framing that Kafka's clients use.
 
 gzip and zstd are plain streams. lz4 is the LZ4 frame format with independent blocks (Kafka's reader rejects linked
-ones). snappy has two framings: the Java client writes the blocks of xerial's SnappyOutputStream (a 16-byte header, then
-length-prefixed raw blocks), librdkafka one raw block; like Kafka we read both and write xerial's.
+blocks). snappy has two framings: the Java client writes the blocks of xerial's SnappyOutputStream (a 16-byte header,
+then length-prefixed raw blocks), librdkafka one raw block; like Kafka, this module reads both framings and writes
+xerial's.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ _OUTPUT_FULL = "whole buffer"
 
 
 def compress(codec: Compression, data: bytes | bytearray | memoryview, level: int | None = None) -> bytes:
-    """`data` compressed with `codec` in Kafka's framing. `level` is the codec's own scale; None is its default."""
+    """Return `data` compressed with `codec` in Kafka's framing. `level` is the codec's own scale; None is its
+    default.
+    """
     if codec is Compression.GZIP:
         return bytes(cramjam.gzip.compress(data, level))
     if codec is Compression.SNAPPY:
@@ -52,8 +55,8 @@ def compress(codec: Compression, data: bytes | bytearray | memoryview, level: in
 
 
 def decompress(codec: int, data: memoryview, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes | memoryview:
-    """`data` decompressed: bytes, or a view if it is large. CompressionError when it is not of `codec`, or exceeds
-    `max_bytes` decompressed.
+    """Return `data` decompressed: bytes, or a view if it is large. Raises CompressionError if `data` is not of `codec`,
+    or exceeds `max_bytes` decompressed.
     """
     if codec == Compression.NONE:
         return bytes(data)
@@ -71,8 +74,8 @@ def decompress(codec: int, data: memoryview, max_bytes: int = MAX_DECOMPRESSED_B
 
 
 def check_lz4_frame(data: memoryview) -> None:
-    """CompressionError unless Kafka's Java clients can read the LZ4 frame (their Lz4BlockInputStream): its blocks do
-    not refer to each other, and its header uses nothing that they do not know.
+    """Raise CompressionError unless Kafka's Java clients can read the LZ4 frame (with their Lz4BlockInputStream):
+    blocks must be independent, and the header must use only features that these clients support.
     """
     if len(data) < _LZ4_HEADER.size:
         raise CompressionError("an LZ4 frame is cut short")
@@ -86,14 +89,14 @@ def check_lz4_frame(data: memoryview) -> None:
 
 
 def _room(size: int) -> bytearray | mmap.mmap:
-    """A buffer for so many decompressed bytes. Large ones are zeroed by the kernel, page by page, as they are written:
-    to zero 100 MB beforehand would keep all threads of the interpreter waiting for a tenth of a second.
+    """Return a buffer for `size` decompressed bytes. The kernel zeroes large buffers page by page as they are written:
+    zeroing 100 MB beforehand would block all threads of the interpreter for a tenth of a second.
     """
     return bytearray(size) if size < LARGE_BYTES else mmap.mmap(-1, size)
 
 
 def _written(room: bytearray | mmap.mmap, size: int) -> bytes | memoryview:
-    """What is in a buffer: a view of a large one, which is not copied for the same reason."""
+    """Return the content of a buffer: for a large one a view, since a copy would block all threads as well."""
     view = memoryview(room)[:size]
     return bytes(view) if size < LARGE_BYTES else view
 

@@ -1,9 +1,9 @@
 """The consumer protocol: the content of `metadata` in JoinGroup and `assignment` in SyncGroup.
 
-Each is led by an int16 version. Subscription: v1 owned_partitions (cooperative) · v2 generation_id · v3 rack_id.
-Later versions add fields at the end. Who does not know a version reads the fields of the latest that it knows, as Java
-does, and ignores the bytes behind them. The coordinator of a classic group treats both as opaque bytes, but for the
-topics, which protect their offsets.
+Each starts with an int16 version. Subscription: v1 owned_partitions (cooperative) · v2 generation_id · v3 rack_id.
+Later versions add fields at the end. A decoder reads an unknown version as the latest version that it supports, as Java
+does, and ignores the bytes after these fields. The coordinator of a classic group treats both as opaque bytes, except
+for the subscribed topics, which protect their offsets from deletion.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Keys and values in `__consumer_offsets` of groups of the consumer protocol (KIP-848).
 
 Record types 3 to 8 and 16, one class per key and value, named as in Kafka's `coordinator-key` and `coordinator-value`
-definitions. All values are v0 and flexible. Kafka no longer writes ConsumerGroupPartitionMetadata (4) since 4.1, which
-keeps a hash in type 3 instead; older logs hold it.
+definitions. All values are v0 and flexible. Since 4.1 Kafka keeps a hash in type 3 instead of writing
+ConsumerGroupPartitionMetadata (4); older logs have type 4.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def encode_end_marker(coordinator_epoch: int) -> bytes:
 
 
 def decode_key(key: bytes | None) -> ControlType:
-    """The type in a control record's key; UNKNOWN for types of Kafka's metadata log and for future types."""
+    """Return the type in a control record's key; UNKNOWN for types of Kafka's metadata log and for future types."""
     if key is None or len(key) < _KEY.size:
         raise TruncatedError("a control record's key is shorter than four bytes")
     version, number = _KEY.unpack_from(key)
@@ -42,7 +42,7 @@ def decode_key(key: bytes | None) -> ControlType:
 
 
 def decode_end_marker(value: bytes | None) -> int:
-    """The coordinator epoch in an abort or commit marker."""
+    """Return the coordinator epoch in an abort or commit marker."""
     if value is None or len(value) < _END_MARKER.size:
         raise TruncatedError("an end-of-transaction marker is shorter than six bytes")
     epoch: int = _END_MARKER.unpack_from(value)[1]
@@ -50,6 +50,6 @@ def decode_end_marker(value: bytes | None) -> int:
 
 
 def read_end_marker(key: bytes | None, value: bytes | None) -> tuple[ControlType, int] | None:
-    """Type and coordinator epoch of an end marker; None for a control record that does not end a transaction."""
+    """Return type and coordinator epoch of an end marker; None for a control record that does not end a transaction."""
     control_type = decode_key(key)
     return None if control_type is ControlType.UNKNOWN else (control_type, decode_end_marker(value))

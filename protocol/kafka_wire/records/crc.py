@@ -1,7 +1,8 @@
-"""CRC-32C, as batches, journals and snapshots have it: `crc32c(data, start=0)` of the package crc32c.
+"""CRC-32C, as in batches, journals and snapshots: `crc32c(data, start=0)` of the package crc32c.
 
 The package's own `__init__` reads its version from its metadata and builds a command line: fifty modules, among them
-`email` and `argparse`, a tenth of a daemon's start. So the extension below it is loaded alone, where there is one.
+`email` and `argparse`, a tenth of a daemon's start. So this module loads only the package's extension module, if there
+is one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ Crc = Callable[..., int]
 
 
 def _extension() -> ModuleType | None:
-    """The module `crc32c._crc32c`; None where the package is built otherwise."""
+    """Return the module `crc32c._crc32c`; None if the package is built without it."""
     package = PathFinder.find_spec("crc32c")
     if package is None or package.submodule_search_locations is None:
         return None
@@ -37,4 +38,4 @@ def _load() -> Crc:
 
 
 crc32c: Crc = _load()
-"""The checksum of bytes; `crc32c(more, before)` goes on where `before` ended."""
+"""Checksum of bytes; `crc32c(more, before)` continues a checksum `before`."""

@@ -1,4 +1,4 @@
-"""A batch's records as plain tuples, as fast as Python can: for replay and cleaning."""
+"""A batch's records as plain tuples, decoded as fast as Python can: for replay and cleaning."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from kafka_wire.records.compression import MAX_DECOMPRESSED_BYTES
 OffsetKeyValue = tuple[int, int, bytes | None, bytes | None]
 
 MAX_LENGTH = (1 << 31) - 1
-"""The maximum length of a record and of its fields: Kafka's lengths are Java ints. A longer one is never valid."""
+"""The maximum length of a record and of its fields: Kafka's lengths are Java ints. A longer record is never valid."""
 
 
 def key_values(
     data: Buffer, pos: int, header: BatchHeader, max_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> list[OffsetKeyValue]:
-    """(offset, timestamp, key, value) of every record in the batch at `pos`; headers are checked and skipped.
+    """Return (offset, timestamp, key, value) of every record in the batch at `pos`; headers are checked and skipped.
 
-    The loop is inlined because replay runs it for every batch ever committed: a varint of one byte, or of two where
-    records commonly have them, costs no call. Lengths are zigzag, odd for negative, and -1 is null. A field may run
-    past the record's end: the comparison with `stop` detects it.
+    The loop is inlined because replay runs it for every batch ever committed: a varint of one byte, or of two bytes
+    where records commonly have such varints, costs no call. Lengths are zigzag, odd for negative, and -1 is null. A
+    field may run past the record's end: the comparison with `stop` detects it.
     """
     section = record_bytes(data, pos, header, max_bytes)
     end = len(section)
@@ -53,7 +53,7 @@ def key_values(
 def _read_all(
     section: bytes, count: int, base_offset: int, base_timestamp: int, append_time: bool, out: list[OffsetKeyValue]
 ) -> int:
-    """See `key_values`. Returns the position after the last record."""
+    """Append all records to `out`: see `key_values`. Returns the position after the last record."""
     at = 0
     for _ in range(count):
         size = section[at]
@@ -113,7 +113,7 @@ def _read_all(
 
 
 def read_length(section: Buffer, at: int) -> tuple[int, int]:
-    """(zigzag length, position after it) of a length of more than one byte."""
+    """Return (zigzag length, position after it) of a length of more than one byte."""
     high = section[at + 1]
     if high < 128:
         return section[at] & 127 | high << 7, at + 2
@@ -124,7 +124,7 @@ def read_length(section: Buffer, at: int) -> tuple[int, int]:
 
 
 def skip_record_headers(data: Buffer, pos: int, stop: int) -> int:
-    """The position after a record's headers, which begin at `pos`. Their keys may be any bytes, as in Kafka."""
+    """Return the position after a record's headers, which begin at `pos`. Their keys may be any bytes, as in Kafka."""
     count, pos = varint.decode(data, pos)
     if not 0 <= count <= (stop - pos) // 2:
         raise LengthError(f"{count} headers cannot be in {stop - pos} bytes")

@@ -1,8 +1,9 @@
-"""Encodes and decodes records of `__consumer_offsets`: a typed key and a versioned value, each led by an int16.
+"""Encoding and decoding of records of `__consumer_offsets`: a typed key and a versioned value, each with an int16
+before it.
 
 The key's int16 is the record type (Kafka's `CoordinatorRecordType`), the value's int16 is its version. A null value is
 a tombstone. Versions written are those of Kafka 4.3's `GroupCoordinatorRecordHelpers`: GroupMetadata v3 and
-OffsetCommit v4, or v1 where an OffsetCommit request v2-v4 set a retention time, which no other version can hold; v0 for
+OffsetCommit v4, or v1 if an OffsetCommit request v2-v4 set a retention time, which no other version can hold; v0 for
 the records of consumer groups (KIP-848).
 """
 
@@ -53,7 +54,7 @@ CONSUMER_GROUP_KEYS: dict[type[Any], type[Any]] = {
 CONSUMER_GROUP_VALUES = frozenset(CONSUMER_GROUP_KEYS.values())
 
 RECORD_TYPE_OF: dict[type[Any], int] = {key: schema_of(key).api_key or 0 for key in CONSUMER_GROUP_KEYS}
-"""The int16 before each of these keys."""
+"""Record type (the int16 before the key) of each of these classes."""
 
 KEY_TYPES: dict[int, type[Any]] = {
     0: OffsetCommitKey,  # LegacyOffsetCommit, written before Kafka 0.9.0.1: the same layout
@@ -71,7 +72,9 @@ VALUE_TYPES: dict[type[Any], type[Any]] = {
 
 
 class UnknownRecordError(errors.DecodeError):
-    """A key of a type that this module does not read. The record is skipped but kept, never dropped."""
+    """Raised for a key of a type that this module does not read. Callers skip the record but keep it, and never drop
+    it.
+    """
 
     def __init__(self, record_type: int) -> None:
         super().__init__(f"record type {record_type}")
@@ -98,7 +101,7 @@ _encode_group_metadata = encoder(GroupMetadataValue, GROUP_METADATA_VALUE_VERSIO
 
 
 def encode_key(key: Any) -> bytes:
-    """The bytes of a key."""
+    """Return the bytes of a key."""
     if type(key) is GroupMetadataKey:
         group = key.group.encode()
         return b"\0\2" + _pack_length(len(group)) + group
@@ -113,7 +116,9 @@ def encode_key(key: Any) -> bytes:
 
 
 def _key_encoder(cls: type[Any]) -> Callable[[Any, bytearray], None]:
-    """Finds what encodes a consumer group's keys of a class when the first one is written: few daemons do."""
+    """Return the encoder for a consumer group's keys of a class; it is looked up when the first key is written, since
+    few daemons write any.
+    """
     if cls not in CONSUMER_GROUP_KEYS:
         raise errors.EncodeError(f"{cls.__name__} is not a key of __consumer_offsets")
     found = _key_encoders[cls] = encoder(cls, 0)
@@ -121,13 +126,13 @@ def _key_encoder(cls: type[Any]) -> Callable[[Any, bytearray], None]:
 
 
 def group_of(key: Any) -> str:
-    """The id of the group that a key belongs to."""
+    """Return the id of the group that a key belongs to."""
     found: str = key.group if type(key) is OffsetCommitKey or type(key) is GroupMetadataKey else key.group_id
     return found
 
 
 def encode_value(value: Any) -> bytes:
-    """The bytes of a value, in the version that Kafka 4.3 would write."""
+    """Return the bytes of a value, in the version that Kafka 4.3 would write."""
     if type(value) is GroupMetadataValue:
         out = bytearray((0, GROUP_METADATA_VALUE_VERSION))
         _encode_group_metadata(value, out)
@@ -146,7 +151,7 @@ def encode_value(value: Any) -> bytes:
 
 
 def _value_encoder(cls: type[Any]) -> Callable[[Any, bytearray], None]:
-    """The same for values."""
+    """Return the encoder for values of a class, looked up as in `_key_encoder`."""
     if cls not in CONSUMER_GROUP_VALUES:
         raise errors.EncodeError(f"{cls.__name__} is not a value of __consumer_offsets")
     found = _value_encoders[cls] = encoder(cls, CONSUMER_GROUP_VALUE_VERSION)
@@ -154,7 +159,8 @@ def _value_encoder(cls: type[Any]) -> Callable[[Any, bytearray], None]:
 
 
 def encode_offsets(group: str, topic: str, values: Iterable[tuple[int, OffsetCommitValue]]) -> list[bytes]:
-    """Record bodies of the offsets of one topic's partitions: the `record_body` of `encode_key` and `encode_value`.
+    """Return record bodies of the offsets of one topic's partitions: the `record_body` of `encode_key` and
+    `encode_value`.
 
     Every commit calls this function. It encodes the parts that all records share once, and creates no separate keys or
     values.
@@ -200,7 +206,7 @@ _decode_offset_commit_key = decoder(OffsetCommitKey, 0)
 
 
 def decode_key(data: bytes) -> Any:
-    """A key from its bytes; `UnknownRecordError` for a type that is not read, `DecodeError` for damage."""
+    """Decode a key. Raises `UnknownRecordError` for a type that is not read, `DecodeError` for damage."""
     if data[:2] == b"\0\1":
         return _decode_offset_commit_key(data, 2, len(data))
     record_type = _int16(data, "key")
@@ -211,7 +217,7 @@ def decode_key(data: bytes) -> Any:
 
 
 def decode_value(key: Any, data: bytes) -> Any:
-    """The value that belongs to `key`, from its bytes; `DecodeError` for damage or an unknown version."""
+    """Decode the value that belongs to `key`. Raises `DecodeError` for damage or an unknown version."""
     version = _int16(data, "value")
     cls = VALUE_TYPES[type(key)]
     return decoder(cls, version)(data, 2, len(data))

@@ -1,8 +1,8 @@
 """The newest value of each offset in a batch's records: loading `__consumer_offsets` spends most of its time here.
 
 Most records of that topic are overwritten later, so `gather` keeps raw values by raw key, and the caller decodes only
-those that remain. It handles one kind of record, the offset of one partition that is not deleted, and returns every
-other record to the caller: its meaning depends on the records before it.
+the values that remain. `gather` handles one kind of record, a committed offset of one partition that is not deleted,
+and returns every other record to the caller: the meaning of such a record depends on the records before it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from kafka_wire.records.batch import MIN_RECORD_BYTES
 from kafka_wire.records.key_values import read_length, skip_record_headers
 
 OFFSET_KEY_TYPE = 1
-"""The int16 that leads the key of an OffsetCommit record."""
+"""The int16 at the start of the key of an OffsetCommit record."""
 
 MIN_OFFSET_KEY_BYTES = 10
-"""Type, two string lengths and a partition."""
+"""Minimum size of an offset's key: type, two string lengths and a partition."""
 
 Odd = tuple[bytes | None, bytes | None]
 """(key, value) of a record that is not an offset, or that deletes an offset in the same `Newest`."""
@@ -28,7 +28,7 @@ Newest = dict[bytes, bytes | None]
 def gather(
     section: bytes, at: int, end: int, count: int, newest: Newest, *, tombstones_are_odd: bool = False
 ) -> tuple[int, int, Odd | None]:
-    """Read at most `count` records between `at` and `end` of `section`; returns (position, records read, odd record).
+    """Read at most `count` records between `at` and `end` of `section`; return (position, records read, odd record).
 
     Stops at an odd record, which counts as read. A tombstone for a key without a value in `newest` is stored there,
     unless `tombstones_are_odd`.
@@ -44,7 +44,7 @@ def gather(
 def _gather(
     section: bytes, at: int, end: int, count: int, newest: Newest, tombstones_are_odd: bool
 ) -> tuple[int, int, Odd | None]:
-    """The loop of `key_values` without offsets and timestamps, inlined for the same reason."""
+    """Run the loop of `key_values` without offsets and timestamps, inlined for the same reason."""
     for done in range(1, count + 1):
         size = section[at]
         at += 1

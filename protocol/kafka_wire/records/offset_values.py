@@ -19,7 +19,7 @@ from kafka_wire.schema import ZERO_UUID
 # version, offset, leader epoch, metadata length, commit timestamp, tags, topic id
 _V4_WITH_ID: Final = struct.Struct(">hqiBq3s16s").unpack
 _ONE_ID: Final = b"\1\0\x10"
-"""One tag: count, tag number, size."""
+"""One tagged field: count, tag number, size."""
 _V4: Final = struct.Struct(">hqiBqB")
 _V3: Final = struct.Struct(">hqihq")
 _V4_HEAD: Final = struct.Struct(">hqiB")
@@ -30,7 +30,7 @@ _value: Final = maker(OffsetCommitValue)
 
 
 def decode_offset_value(data: bytes, topic_ids: dict[bytes, bytes]) -> OffsetCommitValue:
-    """The value of an offset record; `DecodeError` as from `decode_value`. `topic_ids` interns the ids seen so far: a
+    """Decode the value of an offset record; raises `DecodeError` as `decode_value` does. `topic_ids` interns the ids: a
     million offsets of ten topics need not hold a million ids.
     """
     size = len(data)
@@ -56,7 +56,7 @@ def decode_offset_value(data: bytes, topic_ids: dict[bytes, bytes]) -> OffsetCom
 
 
 def _with_metadata(data: bytes, size: int, topic_ids: dict[bytes, bytes]) -> OffsetCommitValue | None:
-    """A v4 value with up to 126 bytes of metadata; None for any other value."""
+    """Decode a v4 value with up to 126 bytes of metadata; None for any other value."""
     version, offset, epoch, length = _V4_HEAD.unpack_from(data)
     stop = 14 + length
     if version != 4 or not 1 <= length <= 127:

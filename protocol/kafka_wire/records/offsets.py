@@ -1,6 +1,6 @@
 """Keys and values in `__consumer_offsets` of classic groups.
 
-A key is led by an int16 type, a value by an int16 version (see `keys`). A null value is a tombstone.
+A key starts with an int16 type, a value with an int16 version (see `keys`). A null value is a tombstone.
 OffsetCommitValue: v1 expire_timestamp · v2 without it again · v3 leader_epoch · v4 flexible, tagged topic_id.
 GroupMetadataValue: v1 rebalance_timeout · v2 current_state_timestamp · v3 group_instance_id · v4 flexible.
 """

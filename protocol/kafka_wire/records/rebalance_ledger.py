@@ -1,4 +1,4 @@
-"""The record format of the topic `__rebalances`: the coordinator's account of each rebalance.
+"""The record format of the topic `__rebalances`: the coordinator's record of each rebalance.
 
 The topic is not Kafka's: coordinatord writes it (coordinatord/coordination/service/ledger.py), and its pipeline reads
 it. A record's key is the group's name, its value a JSON object. A rebalance has two phases, named after the group's
@@ -7,8 +7,8 @@ states:
     PreparingRebalance: members rejoin  →  CompletingRebalance: the leader assigns  →  Stable
     began_ms .............. joined_ms ......................... ended_ms
 
-Version 1 is a rebalance of a classic group, version 2 an epoch of a consumer group (KIP-848), which has these fields
-and more. Fields may be added to a version but are never changed or removed; readers refuse a later version.
+Version 1 is a rebalance of a classic group, version 2 a group epoch of a consumer group (KIP-848), which has these
+fields and more. Fields may be added to a version but are never changed or removed; readers reject a later version.
 
 version
     1 or 2
@@ -24,7 +24,7 @@ generation_before, generation_after
 began_ms, joined_ms, ended_ms
     epoch milliseconds; `joined_ms` is null where the join phase did not complete
 initial
-    the group was empty before, so the coordinator waited group.initial.rebalance.delay.ms
+    true if the group was empty before, so that the coordinator waited group.initial.rebalance.delay.ms
 protocol_type, protocol, leader
     those of `generation_after`
 members_before, members_after, added, removed
@@ -40,36 +40,37 @@ slowest
 omitted
     number of entries of `rejoined`, `dropped` and `members` beyond the limit of one record
 
-An epoch begins when the group's epoch rises, and is completed when each member has its target assignment of it. There
-is one record for each epoch; its `generation_after` is the epoch. `joined_ms` and `leader` are null; `protocol` is the
-assignor. `rejoined` has new members and static members that came back (these do not count as added); `after_ms` in
-`rejoined` and `dropped` is 0, because they raised the epoch, or came shortly before. Version 2 adds:
+A group epoch begins when the group's epoch number rises, and is completed when each member has its target assignment of
+that epoch. There is one record for each group epoch; its `generation_after` is the group epoch. `joined_ms` and
+`leader` are null; `protocol` is the assignor. `rejoined` has new members and static members that came back (these do
+not count as added); `after_ms` in `rejoined` and `dropped` is 0, because these members raised the group epoch, or
+joined or left shortly before. Version 2 adds:
 
 group_type
     "consumer"
 assigned_ms
     when the target assignment was computed; null if the epoch was over before
 overtaken_by
-    a trigger: what raised the next epoch (or began a rebalance, where the group became a classic one) before all had
-    reached this one
+    the trigger that raised the next group epoch (or began a rebalance, if the group became a classic one) before all
+    members had reached this epoch
 held_up
     the longest wait after `assigned_ms`: `member_id`, `client_id`, `instance`, `after_ms`, and `phase`: `revoke`, until
-    the member had given up partitions, or `heartbeat`, until its next request came when it could go on; `away` if it is
-    a static member that has left for now. Absent where nobody was waited for
+    the member had given up partitions, or `heartbeat`, until its next request after it could continue; `away` if it is
+    a static member that has left temporarily. Absent if no member was waited for
 gave_up, got
-    how many partitions members had to give up, and how many they were to get: by the target assignments of this epoch
-    and of the one before
+    numbers of partitions that members had to give up, and that they were to get: by the target assignments of this
+    group epoch and of the one before
 not_reached
-    number of members that had not reached the epoch at its end; absent where all had
+    number of members that had not reached the epoch at its end; absent if all had
 members
-    in the order in which they reached the epoch, the others last; of an epoch that was overtaken, only those that had
-    to give up or get something, and ten that had not reached it: `member_id`, `client_id`, `instance`, `after_ms`
-    since `began_ms` (null: it did not reach it), `gave_up` and `got` (partitions by topic), `told_after_ms` and
-    `revoked_after_ms` where it had partitions to give up, `classic` if it uses the classic protocol, `away`. Members
-    in `dropped` have `gave_up` and `client_id` there
+    the members in the order in which they reached the group epoch, the others last; of an epoch that was overtaken,
+    only members that had to give up or get partitions, and ten that had not reached the epoch: `member_id`,
+    `client_id`, `instance`, `after_ms` since `began_ms` (null if the member did not reach the epoch), `gave_up` and
+    `got` (partitions by topic), `told_after_ms` and `revoked_after_ms` where it had partitions to give up, `classic` if
+    it uses the classic protocol, `away`. Members in `dropped` have `gave_up` and `client_id` there
 resumed
-    the coordinator loaded the group in the middle of the epoch: the record is about the rest of it, and the trigger is
-    not known; an earlier record may tell it
+    true if the coordinator loaded the group in the middle of the epoch: the record covers the rest of the epoch, and
+    the trigger is not known; an earlier record may have it
 omitted_partitions
     number of partitions beyond the limit of one record
 """
@@ -77,16 +78,22 @@ omitted_partitions
 from __future__ import annotations
 
 LEDGER_TOPIC = "__rebalances"
-"""Has as many partitions as `__consumer_offsets`, so a group's rebalances have the partition number of its offsets."""
+"""The topic of the ledger. It has as many partitions as `__consumer_offsets`, so a group's rebalances have the
+partition number of its offsets.
+"""
 
 VERSION = 2
-"""The latest. Each record has the earliest version that has its fields, so that older programs read what they can."""
+"""The latest version. Each record has the earliest version that has its fields, so that older programs can read it if
+possible.
+"""
 CLASSIC_VERSION = 1
 EPOCH_VERSION = 2
 
 
 def unreadable(record: object) -> str | None:
-    """Why this program cannot read the record, and what to do about it; None for a record of its version."""
+    """Return the reason why this program cannot read the record, and what to do about it; None for a record of its
+    version.
+    """
     version = record.get("version") if isinstance(record, dict) else None
     if version in (CLASSIC_VERSION, EPOCH_VERSION):
         return None
@@ -96,7 +103,7 @@ def unreadable(record: object) -> str | None:
 
 
 class Outcome:
-    """How a rebalance ended."""
+    """Ways in which a rebalance ends."""
 
     COMPLETED = "completed"
     SUPERSEDED = "superseded"
@@ -108,7 +115,7 @@ class Outcome:
 
 
 class Why:
-    """What triggers a rebalance."""
+    """Triggers of a rebalance."""
 
     NEW_MEMBER = "new member"
     LEADER_REJOINED = "leader rejoined"
@@ -119,8 +126,8 @@ class Why:
     NOT_SYNCED = "no sync in time"
     TOO_MANY_MEMBERS = "too many members"
     FORCED = "forced"
-    """A test has asked for it (coordinatord.server.control)."""
-    # of epochs only
+    """A test has requested the rebalance (coordinatord.server.control)."""
+    # only of group epochs
     SUBSCRIPTION_CHANGED = "subscription changed"
     REGEX_RESOLVED = "regular expression resolved"
     TOPICS_CHANGED = "topics changed"
@@ -128,11 +135,11 @@ class Why:
     NOT_REJOINED = "no rejoin in time"
     CONVERTED = "converted from the classic protocol"
     LOADED = "loaded in the middle of it"
-    """The coordinator loaded the group when its epoch had risen and not all members had reached it."""
+    """The coordinator loaded the group when its group epoch had risen and not all members had reached it."""
 
 
 class Cause:
-    """Why a member was removed."""
+    """Reasons for the removal of a member."""
 
     SESSION_EXPIRED = "session expired"
     JOIN_EXPIRED = "new member did not come back to its parked join in time"

@@ -1,10 +1,10 @@
-"""Rewrites batches with some of their records removed: the output of compaction (Kafka's MemoryRecords.filterTo).
+"""Rewriting of batches with some of their records removed: the output of compaction (Kafka's MemoryRecords.filterTo).
 
 A batch keeps its base offset, last offset delta, producer and sequence whichever records remain, so offsets do not
 change and a producer's last sequence number stays known; a batch without records can be kept as its header alone.
-Records are copied from the decompressed section unchanged and never encoded again, unless the batch gets a
-*delete horizon* (KIP-534): the time at which its tombstones, or its marker, may be removed. The horizon replaces the
-base timestamp and is flagged by attribute bit 6, so all timestamp deltas change.
+Records are copied from the decompressed section unchanged and never encoded again, unless the batch gets a *delete
+horizon* (KIP-534): the time at which its tombstones, or its marker, may be removed. The horizon replaces the base
+timestamp and is flagged by attribute bit 6, so all timestamp deltas change.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ Span = tuple[int, int, int, int, bytes | None, bool]
 
 
 def spans(section: bytes, header: BatchHeader) -> list[Span]:
-    """Every record of a decompressed section. The loop is inlined, as in `key_values`: the cleaner calls it twice for
-    every batch. Bytes after the value's length are not checked: the CRC has matched, and they are only copied.
+    """Return every record of a decompressed section. The loop is inlined, as in `key_values`: the cleaner calls this
+    function twice for every batch. Bytes after the value's length are not checked: the CRC has matched, and these bytes
+    are only copied.
     """
     end = len(section)
     check_count(header, end)
@@ -83,8 +84,8 @@ def spans(section: bytes, header: BatchHeader) -> list[Span]:
 
 
 def last_offsets(section: bytes, header: BatchHeader, first_offset: int, last: dict[bytes, int]) -> int:
-    """Store the offset of every key of a section in `last`, from `first_offset` on; returns the total bytes of the new
-    keys. Half of a cleaning's time is spent here, so it reads each record only up to its key.
+    """Store the offset of every key of a section in `last`, from `first_offset` on; return the total bytes of the new
+    keys. Half of a cleaning's time is spent here, so the loop reads each record only up to its key.
     """
     new_bytes = at = 0
     end = len(section)
@@ -123,7 +124,7 @@ def last_offsets(section: bytes, header: BatchHeader, first_offset: int, last: d
 
 
 def _length(section: bytes, at: int) -> tuple[int, int]:
-    """(zigzag length, position after it) of a length of more than one byte."""
+    """Return (zigzag length, position after it) of a length of more than one byte."""
     high = section[at + 1]
     if high < 128:
         return section[at] & 127 | high << 7, at + 2
@@ -132,8 +133,8 @@ def _length(section: bytes, at: int) -> tuple[int, int]:
 
 
 def rewritten(header: BatchHeader, section: bytes, kept: Sequence[Span], horizon_ms: int | None) -> bytearray:
-    """The batch with only the records in `kept`, at least one, under its own codec. With `horizon_ms` it gets that
-    delete horizon; a batch that already has one keeps it.
+    """Return the batch with only the records in `kept`, at least one, under its own codec. With `horizon_ms` the batch
+    gets that delete horizon; a batch that already has a delete horizon keeps it.
     """
     base_timestamp, max_timestamp = header.base_timestamp, header.max_timestamp
     attributes = header.attributes
@@ -153,7 +154,7 @@ def rewritten(header: BatchHeader, section: bytes, kept: Sequence[Span], horizon
 
 
 def emptied(header: BatchHeader) -> bytearray:
-    """The batch without records: offsets, time and producer as Kafka's writeEmptyHeader leaves them."""
+    """Return the batch without records: offsets, time and producer as Kafka's writeEmptyHeader leaves them."""
     out = bytearray(HEADER_BYTES)
     attributes = header.attributes & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
     _finish(out, header, attributes, NO_TIMESTAMP, header.max_timestamp, 0)
@@ -175,7 +176,7 @@ def _finish(
 
 
 def _cut(section: bytes, kept: Sequence[Span]) -> bytes:
-    """The bytes of the kept records; adjacent records are copied in one piece."""
+    """Return the bytes of the kept records; adjacent records are copied in one piece."""
     pieces = []
     start, end = kept[0][0], kept[0][1]
     for span in kept[1:]:
@@ -188,7 +189,7 @@ def _cut(section: bytes, kept: Sequence[Span]) -> bytes:
 
 
 def _moved(section: bytes, kept: Sequence[Span], header: BatchHeader, base_timestamp: int) -> bytes:
-    """The bytes of the kept records with timestamp deltas relative to another base."""
+    """Return the bytes of the kept records with timestamp deltas relative to another base."""
     pieces = []
     for start, stop, delta, *_ in kept:
         at = varint.decode(section, start)[1]

@@ -1,4 +1,4 @@
-"""Offsets, timestamps and absent keys of a batch's records: all that validation and lookups by time need of them.
+"""Offsets, timestamps and absent keys of a batch's records, for validation and for lookups by time.
 
 Keys, values and headers are checked and skipped, never copied: a record of a hundred megabytes costs as much as a small
 one. So another thread can read a large batch without holding the interpreter's lock for long.
@@ -18,7 +18,7 @@ Stamp = tuple[int, int, bool]
 
 
 def stamps(section: Buffer, header: BatchHeader) -> Iterator[Stamp]:
-    """The stamp of each record of a batch, whose records, decompressed, are `section`; decoded lazily. Raises
+    """Yield the stamp of each record of a batch, whose records, decompressed, are `section`; decoded lazily. Raises
     DecodeError where `key_values` does.
     """
     end = len(section)
@@ -62,7 +62,7 @@ def stamps(section: Buffer, header: BatchHeader) -> Iterator[Stamp]:
 
 
 def _skipped(section: Buffer, at: int, what: str) -> tuple[bool, int]:
-    """(whether the field is null, the position after it)."""
+    """Return (whether the field is null, the position after it)."""
     size = section[at]
     at += 1
     if size > 127:

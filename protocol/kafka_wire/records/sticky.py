@@ -1,6 +1,6 @@
-"""The user data in subscriptions of Kafka's StickyAssignor: what a member owned. v1 adds in which generation.
+"""The user data in subscriptions of Kafka's StickyAssignor: the partitions that a member owned. v1 adds the generation.
 
-Kafka declares it in Java (`StickyAssignor.STICKY_ASSIGNOR_USER_DATA_V1`), not among its message definitions.
+Kafka declares this struct in Java (`StickyAssignor.STICKY_ASSIGNOR_USER_DATA_V1`), not among its message definitions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Encodes and decodes records of `__transaction_state`; the last record of each transactional id counts.
+"""Encoding and decoding of records of `__transaction_state`; the last record of each transactional id counts.
 
-Key and value are each led by an int16, as in `__consumer_offsets`: the key's type (0, the only one) and the value's
-version. v1 of the value is flexible (KIP-890) and is what Kafka 4.3 writes; a null value is a tombstone.
+Key and value each start with an int16, as in `__consumer_offsets`: the key's type (0, the only one) and the value's
+version. v1 of the value is flexible (KIP-890) and is the version that Kafka 4.3 writes; a null value is a tombstone.
 """
 
 from __future__ import annotations
@@ -41,25 +41,27 @@ class TransactionLogValue:
 
 
 class UnknownTransactionRecordError(DecodeError):
-    """A record whose key is not a transactional id. It is skipped but kept."""
+    """Raised for a record whose key is not a transactional id. Callers skip the record but keep it in the log."""
 
 
 def encode_key(transactional_id: str) -> bytes:
-    """The key of a transactional id's records."""
+    """Return the key of a transactional id's records."""
     out = bytearray((0, TRANSACTION_LOG_TYPE))
     encoder(TransactionLogKey, 0)(TransactionLogKey(transactional_id), out)
     return bytes(out)
 
 
 def encode_value(value: TransactionLogValue) -> bytes:
-    """The bytes of a value, in the version that Kafka 4.3 writes."""
+    """Return the bytes of a value, in the version that Kafka 4.3 writes."""
     out = bytearray((0, TRANSACTION_LOG_VALUE_VERSION))
     encoder(TransactionLogValue, TRANSACTION_LOG_VALUE_VERSION)(value, out)
     return bytes(out)
 
 
 def decode_key(data: bytes) -> str:
-    """The transactional id in a key; `UnknownTransactionRecordError` for other types, `DecodeError` for damage."""
+    """Return the transactional id in a key. Raises `UnknownTransactionRecordError` for other types, `DecodeError` for
+    damage.
+    """
     if len(data) < 2:
         raise TruncatedError(f"a key of {len(data)} bytes")
     record_type = int.from_bytes(data[:2], "big", signed=True)
@@ -70,7 +72,7 @@ def decode_key(data: bytes) -> str:
 
 
 def decode_value(data: bytes) -> TransactionLogValue:
-    """A value from its bytes; `DecodeError` for damage or an unknown version."""
+    """Decode a value. Raises `DecodeError` for damage or an unknown version."""
     if len(data) < 2:
         raise TruncatedError(f"a value of {len(data)} bytes")
     version = int.from_bytes(data[:2], "big", signed=True)

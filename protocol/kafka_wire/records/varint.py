@@ -1,4 +1,4 @@
-"""Zigzag varints as records use them (Kafka's ByteUtils.writeVarint/writeVarlong)."""
+"""Zigzag varints as in records (Kafka's ByteUtils.writeVarint/writeVarlong)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MAX_VARLONG_BYTES = 10
 
 
 def encode(value: int) -> bytes:
-    """`value` (64-bit signed) as a zigzag varint."""
+    """Return `value` (64-bit signed) as a zigzag varint."""
     rest = ((value << 1) ^ (value >> 63)) & 0xFFFF_FFFF_FFFF_FFFF
     out = bytearray()
     while rest > 0x7F:
@@ -20,8 +20,8 @@ def encode(value: int) -> bytes:
 
 
 class _Encoded(dict[int, bytes]):
-    """value -> its bytes: a lookup table for common lengths and deltas. They are stored when they are first computed,
-    not beforehand, which a start would pay for; other values are computed each time.
+    """value -> its bytes: a lookup table for common lengths and deltas. Entries are stored when they are first
+    computed, since computing them beforehand would slow down each start; other values are computed each time.
     """
 
     def __missing__(self, value: int) -> bytes:
@@ -36,7 +36,9 @@ VARINT = _Encoded()
 
 
 def decode(data: bytes | bytearray | memoryview, pos: int) -> tuple[int, int]:
-    """(value, position after it). TruncatedError at the end of `data`, LengthError when longer than ten bytes."""
+    """Return (value, position after it). Raises TruncatedError at the end of `data`, LengthError for more than ten
+    bytes.
+    """
     result = shift = 0
     size = len(data)
     while True:

@@ -1,19 +1,19 @@
-"""Kafka's four assignors of the classic protocol, with its results to the last partition, and those of applications.
+"""Assignors of the classic protocol: Kafka's four, with identical results, and those of applications.
 
-base.py         from subscriptions to partitions per member
-range.py        one run per topic · roundrobin.py: partitions dealt in turn
-sticky.py       sticky and cooperative-sticky; constrained.py and general.py do the work, movements.py and racks.py help
-java_hash.py    the iteration order of Java's hash tables, which decides some results
+base.py      from subscriptions to partitions per member
+range.py     one run per topic · roundrobin.py: partitions dealt in turn
+sticky.py    sticky and cooperative-sticky; constrained.py and general.py do the work, movements.py and racks.py help
+java_hash.py the iteration order of Java's hash tables, which determines some results
 
-An application registers an assignor of its own by name, and then offers it in `partition_assignment_strategy`:
+An application registers its own assignor by name, and then offers it in `partition_assignment_strategy`:
 
     class Weighted(Assignor):
         name = "weighted"
 
-        def subscription_user_data(self, topics):       # every member's, in its JoinGroup
+        def subscription_user_data(self, topics):       # of each member, in its JoinGroup
             return b"weight=3"
 
-        def assign_partitions(self, topics, members):   # the leader's; members[...].user_data has what they said
+        def assign_partitions(self, topics, members):   # of the leader; members[...].user_data is that of each member
             ...
 
     register(Weighted)
@@ -34,13 +34,14 @@ ASSIGNORS: dict[str, Callable[[], Assignor]] = {
     "sticky": StickyAssignor,
     "cooperative-sticky": CooperativeStickyAssignor,
 }
-"""By the name that members offer."""
+"""Constructors of assignors, by the name that members offer."""
 
 
 def register(assignor: Callable[[], Assignor]) -> None:
-    """Let members offer an assignor of the application's own, under its `name`; called for each member that offers it.
+    """Register an application's own assignor under its `name`, so that members can offer it. `assignor` is called for
+    each member that offers it.
 
-    Raises `ValueError` for an empty name, and for one that another assignor has (Kafka, too, refuses the second one).
+    Raises `ValueError` for an empty name, and for the name of another assignor (Kafka rejects the second one, too).
     """
     name = assignor().name
     if not name:

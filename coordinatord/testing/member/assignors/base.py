@@ -1,7 +1,7 @@
-"""The base of all assignors: from subscriptions to partitions per member.
+"""Base of all assignors: from subscriptions to partitions per member.
 
-Each member has its own assignor object, since the sticky ones remember their last assignment and the highest generation
-seen. The leader's computes with `assign`; every member's is told its result by `on_assignment`.
+Each member has its own assignor object, since the sticky ones store their last assignment and the highest generation so
+far. The leader's object computes with `assign`; every member's object receives its result in `on_assignment`.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from coordinatord.testing.member.assignors.java_hash import TopicPartition, stri
 Racks = frozenset[str]
 
 Topics = Mapping[str, Sequence[Racks]]
-"""Topic -> per partition, starting at 0, the racks of its replicas."""
+"""Racks of the replicas, by topic and then by partition, starting at 0."""
 
 Assignment = dict[str, list[TopicPartition]]
-"""Member id -> its partitions, in Kafka's order."""
+"""Partitions by member id, in Kafka's order."""
 
 NO_GENERATION = -1
 
 
 class AssignmentError(Exception):
-    """The assignor cannot assign, and Kafka's throws, too. The leader's join fails."""
+    """The assignor cannot assign; Kafka's throws, too. The leader's join fails."""
 
 
 @dataclass(slots=True)
 class Subscription:
-    """A member's subscription, as the leader reads it."""
+    """A member's subscription, as in the leader's JoinGroup response."""
 
     topics: list[str]
     user_data: bytes | None = None
@@ -45,31 +45,35 @@ class Assignor:
     cooperative = False
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Data for the leader's assignor, sent with each JoinGroup; `topics` are the member's subscription."""
+        """Return data for the leader's assignor, sent with each JoinGroup; `topics` are the member's subscription."""
         return None
 
     def on_assignment(self, partitions: Sequence[TopicPartition], generation_id: int) -> None:
-        """The member was assigned these partitions in this generation."""
+        """Handle the member's assignment to these partitions in this generation."""
 
     def assign(self, topics: Topics, subscriptions: Mapping[str, Subscription]) -> Assignment:
-        """Compute the assignment. `subscriptions` in the JoinGroup response's order; unknown topics are ignored."""
+        """Compute the assignment. `subscriptions` in the JoinGroup response's order; unknown topics are ignored. Raises
+        AssignmentError.
+        """
         members = {member_id: subscriptions[member_id] for member_id in string_order(subscriptions)}
         subscribed = string_order(topic for member in members.values() for topic in member.topics)
         known = string_order(topic for topic in subscribed if topics.get(topic))
         return self.assign_partitions({topic: topics[topic] for topic in known}, members)
 
     def assign_partitions(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
-        """The same, with both arguments in the order of Java's hash tables."""
+        """Compute the assignment, with both arguments in the order of Java's hash tables. Raises AssignmentError."""
         raise NotImplementedError
 
 
 def member_order(member_id: str, group_instance_id: str | None) -> tuple[bool, bytes]:
-    """The sort key of Kafka's MemberInfo: static members first, by instance id; the others by member id."""
+    """Return the sort key of Kafka's MemberInfo: static members first, by instance id; the others by member id."""
     return (group_instance_id is None, utf16(member_id if group_instance_id is None else group_instance_id))
 
 
 def uses_racks(of_consumers: Collection[str], of_partitions: Collection[Racks]) -> bool:
-    """Whether racks matter: consumers and partitions share some, and not all partitions are on all racks (KIP-881)."""
+    """Return whether racks matter: consumers and partitions share some, and not all partitions are on all racks
+    (KIP-881).
+    """
     everywhere: set[str] = set()
     for racks in of_partitions:
         everywhere |= racks

@@ -1,7 +1,8 @@
-"""The sticky assignment if all members have the same subscription: each gets minQuota partitions or one more.
+"""Sticky assignment if all members have the same subscription: each member gets minQuota partitions or one more.
 
-1. Members keep what they own, up to their quota. 2. With racks: members below quota get partitions with a replica in
-their rack. 3. The rest is dealt in turn to members below quota, then to those that may have one more.
+1. Members keep the partitions that they own, up to their quota. 2. With racks: members below quota get partitions with
+   a replica in their rack. 3. The remaining partitions are dealt in turn to members below quota, then to those that may
+   have one more.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from coordinatord.testing.member.assignors.racks import RackInfo
 
 
 class ConstrainedAssignment:
-    """One run. `transferring` collects the partitions that move from one owner to another member."""
+    """One assignment. `transferring` collects the partitions that move from one owner to another member."""
 
     def __init__(
         self,
@@ -29,11 +30,11 @@ class ConstrainedAssignment:
         self.current = current
         self.doubly_claimed = doubly_claimed
         self.transferring = transferring
-        self.given_up: dict[TopicPartition, str] = {}  # partition -> its owner, which may get it back
+        self.given_up: dict[TopicPartition, str] = {}  # by partition: its owner, which may get it back
         total = sum(len(partitions) for partitions in topics.values())
         self.min_quota, self.expected_over = divmod(total, len(current))
         self.max_quota = self.min_quota + (self.expected_over > 0)
-        self.over = 0  # members that have max_quota
+        self.over = 0  # number of members that have max_quota
         self.below: list[str] = []  # members with fewer than min_quota
         self.at_min: list[str] = []  # members with min_quota that may get one more
         self.assignment: Assignment = {member_id: [] for member_id in current}
@@ -81,7 +82,7 @@ class ConstrainedAssignment:
         return difference([(topic, n) for topic in sorted(topics) for n in range(len(topics[topic]))], sorted(kept))
 
     def _deal_near(self, unassigned: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Deal partitions in turn to members below quota in the same rack. Returns the rest."""
+        """Deal partitions in turn to members below quota in the same rack. Return the remaining partitions."""
         left: list[TopicPartition] = []
         turn = 0
         for partition in unassigned:
@@ -157,9 +158,10 @@ class ConstrainedAssignment:
 
 
 def difference(all_sorted: Sequence[TopicPartition], taken_sorted: Sequence[TopicPartition]) -> list[TopicPartition]:
-    """The elements of the first sequence that are not in the second; both have the same order.
+    """Return the elements of the first sequence that are not in the second; both have the same order.
 
-    Walks both in step, as Kafka does: a taken partition that no longer exists (its topic shrank) hides all that follow.
+    Both are traversed in step, as in Kafka: a taken partition that no longer exists (its topic shrank) hides all that
+    follow.
     """
     taken = iter(taken_sorted)
     next_taken = next(taken, None)

@@ -1,9 +1,10 @@
-"""The sticky assignment if subscriptions differ: as balanced as they allow.
+"""Sticky assignment if subscriptions differ: as balanced as they allow.
 
-1. Members keep what they own and still subscribe to. 2. The rest goes, one by one, to the subscriber with the fewest
-partitions. 3. Partitions move from a member to a subscriber with at least two fewer until no such move is left: first
-those with the fewest possible owners; back to an earlier owner if that helps; and the reverse of an earlier movement
-rather than a new one. If owned partitions moved and the balance is no better than before, step 3 is undone.
+1. Members keep the partitions that they own and still subscribe to. 2. Each remaining partition goes to the subscriber
+   with the fewest partitions. 3. Partitions move from a member to a subscriber with at least two fewer until no such
+   move is left: first those with the fewest possible owners; back to an earlier owner if that helps; and the reverse of
+   an earlier movement rather than a new one. If owned partitions moved and the balance is no better than before, step 3
+   is undone.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class _BySize:
         return (len(self._current[member_id]), utf16(member_id), member_id)
 
     def add(self, member_id: str) -> None:
-        """Insert a member at its place."""
+        """Insert a member at its position."""
         insort(self._sorted, self._key(member_id))
 
     def remove(self, member_id: str) -> None:
@@ -43,16 +44,16 @@ class _BySize:
             del self._sorted[at]
 
     def fewest(self) -> int:
-        """The smallest number of partitions."""
+        """Return the smallest number of partitions."""
         return self._sorted[0][0]
 
     def most(self) -> int:
-        """The largest number of partitions."""
+        """Return the largest number of partitions."""
         return self._sorted[-1][0]
 
 
 class GeneralAssignment:
-    """One run."""
+    """One assignment."""
 
     def __init__(
         self,
@@ -116,7 +117,7 @@ class GeneralAssignment:
         return kept
 
     def _assign(self, unassigned: Sequence[TopicPartition]) -> None:
-        """Assign each partition to the subscriber with the fewest; first within racks, where possible."""
+        """Assign each partition to the subscriber with the fewest; first within racks, if possible."""
         left = unassigned
         if self.racks.consumer_racks:
             left = [each for each in unassigned if not self._assign_one(each, near=True)]
@@ -136,7 +137,9 @@ class GeneralAssignment:
         return False
 
     def _take_out_fixed(self, fixed_topics: set[str]) -> Assignment:
-        """Take out the members that can neither gain nor lose partitions: they have all they may, and no other may."""
+        """Remove the members that can neither gain nor lose partitions: they have all that they may, and no other
+        member may have them. Return their partitions.
+        """
         fixed: Assignment = {}
         for member_id in self.members:
             partitions = self.current[member_id]
@@ -150,7 +153,7 @@ class GeneralAssignment:
     def _balance(self, unassigned: Sequence[TopicPartition], initializing: bool) -> None:
         before = {member_id: list(partitions) for member_id, partitions in self.current.items()}
         if not self.must_revoke:
-            # Try first with partitions without an owner: moving them costs nothing.
+            # Partitions without an owner first: moving them costs nothing.
             self._reassign(unassigned)
         moved = self._reassign(self.partitions)
         if not initializing and moved and _imbalance(self.current) >= _imbalance(before):
@@ -158,7 +161,7 @@ class GeneralAssignment:
             self.current.update(before)
 
     def _reassign(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Move partitions until a whole pass moves none. Returns whether any moved."""
+        """Move partitions until a whole pass moves none. Return whether any moved."""
         moved = False
         modified = True
         while modified:
@@ -173,7 +176,7 @@ class GeneralAssignment:
     def _reassign_one(self, partition: TopicPartition) -> bool:
         size = len(self.current[self.owner[partition]])
         earlier = self.previous.get(partition)
-        # A member that was taken out no longer subscribes to it. Kafka's lookup then fails: a NullPointerException.
+        # A removed member no longer subscribes to the partition. Kafka's lookup then fails: a NullPointerException.
         if earlier is not None and earlier in self.current and size > len(self.current[earlier]) + 1:
             self._move(partition, earlier)
             return True
@@ -198,10 +201,10 @@ class GeneralAssignment:
             self.by_size.add(source)
 
     def _is_balanced(self) -> bool:
-        """Whether no member could take a partition from one with at least two more."""
+        """Return whether no member could take a partition from one with at least two more."""
         if self.by_size.fewest() >= self.by_size.most() - 1:
             return True
-        largest: dict[str, int] = {}  # topic -> the most partitions of any owner of one of its partitions
+        largest: dict[str, int] = {}  # by topic: the most partitions of any owner of one of its partitions
         for partitions in self.current.values():
             size = len(partitions)
             for topic in {topic for topic, _ in partitions}:
@@ -222,7 +225,7 @@ class GeneralAssignment:
 def _previous_owners(
     claims: Mapping[str, tuple[Sequence[TopicPartition], int | None]], max_generation: int
 ) -> dict[TopicPartition, str]:
-    """The owner of each partition before the latest generation, from the latest earlier claim."""
+    """Return the owner of each partition before the latest generation, from the latest earlier claim."""
     found: dict[TopicPartition, tuple[str, int]] = {}
     for member_id, (partitions, generation) in claims.items():
         if generation is None:
@@ -238,6 +241,6 @@ def _previous_owners(
 
 
 def _imbalance(assignment: Assignment) -> int:
-    """The sum of the differences in size over all pairs of members."""
+    """Return the sum of the differences in size over all pairs of members."""
     sizes = sorted(len(partitions) for partitions in assignment.values())
     return sum(size * (2 * index - len(sizes) + 1) for index, size in enumerate(sizes))

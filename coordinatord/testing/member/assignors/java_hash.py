@@ -1,4 +1,4 @@
-"""The iteration order of Java's hash tables, on which some assignments depend.
+"""Iteration order of Java's hash tables, on which some assignments depend.
 
 Kafka's sticky assignors iterate over a HashMap of members, where the first may keep one partition more; its range
 assignor iterates over a HashMap of topics. The order depends on the keys alone: by bucket, and by insertion within a
@@ -21,7 +21,7 @@ _MASK = 0xFFFFFFFF
 
 @lru_cache(maxsize=65_536)
 def string_hash(text: str) -> int:
-    """String.hashCode, as an unsigned int: over UTF-16 units."""
+    """Return String.hashCode, as an unsigned int: over UTF-16 units."""
     value = 0
     if text.isascii():
         for unit in text.encode():
@@ -34,38 +34,41 @@ def string_hash(text: str) -> int:
 
 
 def partition_hash(partition: TopicPartition) -> int:
-    """TopicPartition.hashCode, as an unsigned int."""
+    """Return TopicPartition.hashCode, as an unsigned int."""
     return (31 * (31 + partition[1]) + string_hash(partition[0])) & _MASK
 
 
 def table_size(count: int, table: int = _SMALLEST_TABLE) -> int:
-    """Buckets of a table that grew from `table` buckets to `count` keys: it is at most three quarters full."""
+    """Return the number of buckets of a table that grew from `table` buckets to `count` keys: it is at most three
+    quarters full.
+    """
     while count > table * 3 // 4:
         table *= 2
     return table
 
 
 def bucket(hash_code: int, table: int) -> int:
-    """The bucket of a key: the upper half of its hash counts, too."""
+    """Return the bucket of a key, which depends on both halves of its hash."""
     return (hash_code ^ (hash_code >> 16)) & (table - 1)
 
 
 def hash_order(keys: Iterable[K], hash_of: Callable[[K], int]) -> list[K]:
-    """Distinct keys in the iteration order of a HashMap or HashSet into which they were put in this order."""
+    """Return distinct keys in the iteration order of a HashMap or HashSet into which they were put in this order."""
     distinct = list(dict.fromkeys(keys))
     table = table_size(len(distinct))
     return sorted(distinct, key=lambda key: bucket(hash_of(key), table))
 
 
 def string_order(keys: Iterable[str]) -> list[str]:
-    """`hash_order` of strings."""
+    """Return the `hash_order` of strings."""
     return hash_order(keys, string_hash)
 
 
 def grouped_order(keys: Iterable[str]) -> list[str]:
-    """Distinct strings in the iteration order of a HashMap after computeIfAbsent for each of these.
+    """Return distinct strings in the iteration order of a HashMap after computeIfAbsent for each of these.
 
-    Unlike put, it adds a key at the front of its bucket, and checks whether to grow before it looks up the key.
+    Unlike put, computeIfAbsent adds a key at the front of its bucket, and checks whether to grow before the lookup of
+    the key.
     """
     seen: dict[str, None] = {}
     table = _SMALLEST_TABLE
@@ -77,7 +80,7 @@ def grouped_order(keys: Iterable[str]) -> list[str]:
 
 
 def utf16(text: str) -> bytes:
-    """The sort key of String.compareTo: by UTF-16 units, not by code points."""
+    """Return the sort key of String.compareTo: by UTF-16 units, not by code points."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
@@ -103,5 +106,5 @@ class PartitionSet:
         del self._partitions[partition]
 
     def first(self) -> TopicPartition:
-        """The first element of Java's iterator; the set must not be empty."""
+        """Return the first element of Java's iterator; the set must not be empty."""
         return min(self._partitions, key=lambda each: bucket(partition_hash(each), self._table))

@@ -1,15 +1,15 @@
-"""The movements of the general sticky assignment, recorded so that partitions do not move in circles."""
+"""Movements of the general sticky assignment, recorded so that partitions do not move in circles."""
 
 from __future__ import annotations
 
 from coordinatord.testing.member.assignors.java_hash import PartitionSet, TopicPartition
 
 Pair = tuple[str, str]
-"""From one member to another."""
+"""(source, target): the member ids of a movement."""
 
 
 class Movements:
-    """All movements of one run: for each partition, from its first owner to its last."""
+    """All movements of one assignment: for each partition, from its first owner to its last."""
 
     def __init__(self) -> None:
         self._pairs: dict[TopicPartition, Pair] = {}
@@ -27,7 +27,9 @@ class Movements:
             self._add(partition, (earlier[0], target))
 
     def better(self, partition: TopicPartition, source: str, target: str) -> TopicPartition:
-        """A partition of the same topic that moved from `target` to `source`, so that it can return; or `partition`."""
+        """Return a partition of the same topic that moved from `target` to `source`, so that it can return; or
+        `partition`.
+        """
         of_topic = self._by_topic.get(partition[0])
         if of_topic is None:
             return partition

@@ -9,7 +9,7 @@ from coordinatord.testing.member.assignors.java_hash import TopicPartition
 
 
 class RackInfo:
-    """Its tables are empty if racks make no difference."""
+    """Racks of consumers and partitions. The tables are empty if racks make no difference."""
 
     def __init__(self, topics: Topics, members: Mapping[str, Subscription]) -> None:
         consumer_racks = {member_id: member.rack_id for member_id, member in members.items() if member.rack_id}
@@ -29,16 +29,18 @@ class RackInfo:
         }
 
     def mismatch(self, member_id: str, partition: TopicPartition) -> bool:
-        """Whether the member has a rack without a replica of the partition."""
+        """Return whether the member has a rack without a replica of the partition."""
         rack = self.consumer_racks.get(member_id)
         return rack is not None and rack not in self.partition_racks.get(partition, ())
 
     def sorted_by_choice(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """The partitions, sorted by the number of members that they are near to."""
+        """Return the partitions, sorted by the number of members that they are near to."""
         return sorted(partitions, key=lambda each: self.near_count.get(each, 0))
 
     def next_near(self, partition: TopicPartition, member_ids: Sequence[str], first: int) -> int:
-        """Index of the next member, cyclically from `first`, that the partition is near to; -1: none."""
+        """Return the index of the next member, cyclically from `first`, that the partition is near to; -1 if there is
+        none.
+        """
         racks = self.partition_racks.get(partition)
         if not racks:
             return -1

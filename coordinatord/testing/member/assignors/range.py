@@ -1,7 +1,8 @@
-"""range: each member gets one run of each topic's partitions; the first members get one partition more.
+"""Assignor `range`: each member gets one run of each topic's partitions; the first members get one partition more.
 
-With racks (KIP-881), a member first gets partitions with a replica in its rack, within the same quota; topics with the
-same members and partition counts are co-partitioned: where racks allow, a member gets the same partitions of each.
+With racks (KIP-881), a member first gets partitions with a replica in its rack, within the same quota. Topics with
+equal members and partition counts are co-partitioned: if racks allow, a member gets partitions with equal numbers in
+each of them.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from coordinatord.testing.member.assignors.base import (
 
 
 class RangeAssignor(Assignor):
-    """Kafka's default, listed before cooperative-sticky."""
+    """Kafka's default assignor, listed before cooperative-sticky."""
 
     name = "range"
 
     def assign_partitions(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
-        """See the module's docstring."""
+        """Compute the assignment; see the module's docstring."""
         subscribers: dict[str, list[str]] = {}
         for member_id, member in members.items():
             for topic in member.topics:
@@ -59,12 +60,12 @@ class _Topic:
         self.rack_aware = uses_racks({rack for rack in self.consumers.values() if rack is not None}, racks)
 
     def racks_match(self, member_id: str, partition: int) -> bool:
-        """Whether the partition has a replica in the member's rack, or the member has no rack."""
+        """Return whether the partition has a replica in the member's rack, or the member has no rack."""
         rack = self.consumers[member_id]
         return rack is None or rack in self.racks[partition]
 
     def room(self, member_id: str) -> int:
-        """How many more partitions the member may get now."""
+        """Return the number of further partitions that the member may get now."""
         return max(0, self.quota + (self.extra > 0) - self.assigned_count[member_id])
 
     def give(self, member_id: str, partitions: Sequence[int], assignment: Assignment) -> None:
@@ -93,10 +94,12 @@ def _assign_ranges(state: _Topic, may_have: Callable[[str, int], bool], assignme
 
 
 def _assign_by_racks(states: Sequence[_Topic], assignment: Assignment) -> None:
-    """Groups of co-partitioned topics are independent of each other, so their order does not matter."""
+    """Assign by racks. Groups of co-partitioned topics are independent of each other, so their
+    order does not matter.
+    """
     alike: dict[tuple[tuple[tuple[str, str | None], ...], int], list[_Topic]] = {}
     for state in states:
-        # As in Kafka, a topic whose members all have no rack counts here as having no partitions.
+        # As in Kafka, a topic whose members all have no rack is treated here as if it had no partitions.
         partitions = len(state.racks) if any(state.consumers.values()) else 0
         alike.setdefault((tuple(state.consumers.items()), partitions), []).append(state)
     for (_, partitions), together in alike.items():

@@ -1,4 +1,4 @@
-"""roundrobin: all partitions of all topics, dealt in turn to the members that subscribe to them."""
+"""Assignor `roundrobin`: all partitions of all topics, dealt in turn to the members that subscribe to them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from coordinatord.testing.member.assignors.base import Assignment, Assignor, Sub
 
 
 class RoundRobinAssignor(Assignor):
-    """See the module's docstring."""
+    """Kafka's RoundRobinAssignor; see the module's docstring."""
 
     name = "roundrobin"
 
     def assign_partitions(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
-        """Members in order of their ids, static ones first; topics in order of their names."""
+        """Compute the assignment: members in order of their ids, static ones first; topics in order of their names."""
         assignment: Assignment = {member_id: [] for member_id in members}
         turn = sorted(members, key=lambda each: member_order(each, members[each].group_instance_id))
         subscribed = [frozenset(members[member_id].topics) for member_id in turn]

@@ -1,8 +1,9 @@
-"""sticky and cooperative-sticky: balanced, with as few partitions moved as possible.
+"""Assignors `sticky` and `cooperative-sticky`: balanced, with as few partitions moved as possible.
 
-Both compute the same assignment. They differ in how a member reports what it owned: sticky members give up everything
-before they rejoin (eager), so they remember their partitions in `user_data`; cooperative members list what they still
-own. The cooperative assignor also withholds the partitions that their owner must give up first; it then rejoins.
+Both compute the same assignment. They differ in how a member reports the partitions that it owned: sticky members give
+up all partitions before they rejoin (eager), so they remember them in `user_data`; cooperative members list the
+partitions that they still own. The cooperative assignor also withholds the partitions that their owner must give up
+first; the owner then rejoins.
 
 If all members subscribe to the same topics, `constrained` assigns in one pass; otherwise `general` searches.
 """
@@ -26,22 +27,22 @@ _INT32 = struct.Struct(">i")
 
 
 Owned = tuple[Sequence[TopicPartition], int | None]
-"""The partitions that a member had, and in which generation; None if it does not say."""
+"""(partitions that a member had, their generation); the generation is None if the member did not send it."""
 
 
 class AbstractStickyAssignor(Assignor):
-    """The common part of both."""
+    """Common part of both assignors."""
 
     def __init__(self) -> None:
         self.max_generation = NO_GENERATION  # over all assignments that this member computed as leader
         self.transferring: dict[TopicPartition, str] | None = {}
 
     def owned(self, subscription: Subscription) -> Owned:
-        """The partitions that the member had."""
+        """Return the partitions that the member had."""
         raise NotImplementedError
 
     def assign_partitions(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
-        """See the module's docstring."""
+        """Compute the assignment; see the module's docstring."""
         claims = {member_id: self.owned(subscription) for member_id, subscription in members.items()}
         current, doubly_claimed = self._settle_claims(topics, members, claims)
         racks = RackInfo(topics, members)
@@ -54,7 +55,9 @@ class AbstractStickyAssignor(Assignor):
     def _settle_claims(
         self, topics: Topics, members: Mapping[str, Subscription], claims: Mapping[str, Owned]
     ) -> tuple[Assignment, set[TopicPartition]]:
-        """One owner per partition: the latest generation counts; two claims in the same generation cancel out."""
+        """Determine one owner per partition: the claim of the latest generation wins; two claims in the same generation
+        cancel out.
+        """
         current: Assignment = {}
         doubly_claimed: set[TopicPartition] = set()
         owners: dict[TopicPartition, str] = {}
@@ -95,7 +98,7 @@ def _all_subscribe_to_the_same(members: Mapping[str, Subscription]) -> bool:
 
 
 class StickyAssignor(AbstractStickyAssignor):
-    """Eager: the member remembers its partitions."""
+    """Eager assignor: stores the member's partitions."""
 
     name = "sticky"
 
@@ -105,7 +108,7 @@ class StickyAssignor(AbstractStickyAssignor):
         self._generation = NO_GENERATION
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """The last assignment and its generation; None before the first."""
+        """Return the last assignment and its generation; None before the first."""
         if self._assigned is None:
             return None
         by_topic: dict[str, list[int]] = {}
@@ -119,12 +122,12 @@ class StickyAssignor(AbstractStickyAssignor):
         return bytes(out)
 
     def on_assignment(self, partitions: Sequence[TopicPartition], generation_id: int) -> None:
-        """Remember the assignment."""
+        """Store the assignment."""
         self._assigned = list(partitions)
         self._generation = generation_id
 
     def owned(self, subscription: Subscription) -> Owned:
-        """Read the user data; invalid data count as no partitions, without a generation."""
+        """Return the partitions in the user data; none, without a generation, if the data is invalid."""
         data = subscription.user_data
         if not data:
             return [], None
@@ -139,7 +142,7 @@ class StickyAssignor(AbstractStickyAssignor):
 
 
 class CooperativeStickyAssignor(AbstractStickyAssignor):
-    """Cooperative: the member reports what it owns while it rejoins."""
+    """Cooperative assignor: the member reports the partitions that it owns while it rejoins."""
 
     name = "cooperative-sticky"
     cooperative = True
@@ -149,15 +152,15 @@ class CooperativeStickyAssignor(AbstractStickyAssignor):
         self._generation = NO_GENERATION
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """The generation, for leaders that do not find it in the subscription itself (before v2)."""
+        """Return the generation, for leaders that do not find it in the subscription itself (before v2)."""
         return _INT32.pack(self._generation)
 
     def on_assignment(self, partitions: Sequence[TopicPartition], generation_id: int) -> None:
-        """Remember the generation."""
+        """Store the generation."""
         self._generation = generation_id
 
     def owned(self, subscription: Subscription) -> Owned:
-        """From the subscription; before v2 the user data has the generation."""
+        """Return the partitions in the subscription; before v2 the user data has the generation."""
         if subscription.generation_id >= 0:
             return subscription.owned_partitions, subscription.generation_id
         data = subscription.user_data
@@ -167,7 +170,9 @@ class CooperativeStickyAssignor(AbstractStickyAssignor):
         return subscription.owned_partitions, generation
 
     def assign_partitions(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
-        """Leave out partitions with another owner: they are assigned once that owner has given them up."""
+        """Compute the assignment without partitions that have another owner: they are assigned once that owner has
+        given them up.
+        """
         assignment = super().assign_partitions(topics, members)
         moving = _moving(members, assignment) if self.transferring is None else self.transferring
         for partition, member_id in moving.items():
@@ -177,7 +182,7 @@ class CooperativeStickyAssignor(AbstractStickyAssignor):
 
 
 def _moving(members: Mapping[str, Subscription], assignment: Assignment) -> dict[TopicPartition, str]:
-    """Partition -> the member that gains it while another member claims it."""
+    """Return the member that gains a partition while another member claims it, by partition."""
     gained: dict[TopicPartition, str] = {}
     lost: set[TopicPartition] = set()
     for member_id, partitions in assignment.items():

@@ -1,21 +1,21 @@
-"""ConsumerGroupHeartbeat: when it is sent, what it says, and what its response means.
+"""ConsumerGroupHeartbeat: schedule, content, and handling of the response.
 
 A heartbeat is due at once when the member joins, leaves or acknowledges an assignment, otherwise an interval after the
-last one. The interval is the coordinator's. One heartbeat is in flight at a time, except that a leave waits for none.
-A heartbeat names the member, its epoch, and what has changed since the last one; after an error, or without a response,
-all is said again. The first one (epoch 0) says all.
+last one. The interval is the coordinator's. One heartbeat is in flight at a time, except that a leave does not wait for
+one. A heartbeat has the member id, the member epoch, and all fields that have changed since the last heartbeat; after
+an error, or without a response, the next heartbeat has all fields. The first one (member epoch 0) has all fields, too.
 
 | the response                                                  | the member                                         |
 |---------------------------------------------------------------|----------------------------------------------------|
 | NONE                                                          | takes the epoch, the interval and the assignment   |
 | FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID                        | is out of the group: membership.py                 |
-| NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, no response       | looks for the coordinator, then says all again     |
-| COORDINATOR_LOAD_IN_PROGRESS                                  | says all again after the back-off                  |
-| TOPIC_AUTHORIZATION_FAILED                                    | the same; the poll raises it                       |
-| any other error, and a broker without this API                | FATAL: the poll raises it                          |
+| NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, no response       | finds the coordinator, then sends all fields again |
+| COORDINATOR_LOAD_IN_PROGRESS                                  | sends all fields again after the back-off          |
+| TOPIC_AUTHORIZATION_FAILED                                    | does so, too; the poll raises the error            |
+| any other error, and a broker without this API                | FATAL: the poll raises the error                   |
 
-Kafka's client does not back off while it joins or acknowledges, so it asks a coordinator that is loading as fast as the
-network allows; this one backs off.
+Kafka's client does not back off while it joins or acknowledges, so it sends requests to a coordinator that is loading
+as fast as the network allows; this client backs off.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ NOT_SUPPORTED: Final = (
     "The cluster does not support the new CONSUMER group protocol. Set group.protocol=classic on the consumer configs "
     "to revert to the CLASSIC protocol until the cluster is upgraded."
 )
-"""Kafka's sentence; what the broker serves follows it."""
+"""Kafka's sentence; the versions that the broker supports follow it."""
 
 
 def tick(member: Member, now_ms: int, result: Result) -> None:
@@ -77,7 +77,7 @@ def tick(member: Member, now_ms: int, result: Result) -> None:
 
 
 def leave_group(member: Member, wanted: bool | None, now_ms: int, result: Result, *, is_stale: bool = False) -> None:
-    """Leave, and tell the coordinator once. Nobody looks at the response; a close waits for it."""
+    """Leave, and send the coordinator one request. The response is ignored; a close waits for it."""
     told = leave(member, wanted, result)
     if not is_stale:
         member.subscription, membership_of(member).pattern = frozenset(), None
@@ -109,7 +109,9 @@ def _send(member: Member, now_ms: int, result: Result) -> None:
 
 
 def _request(member: Member) -> ConsumerGroupHeartbeatRequest:
-    """Kafka's HeartbeatState.buildRequestData. The subscription is sorted, which Kafka's is not."""
+    """Return the request of Kafka's HeartbeatState.buildRequestData. The subscription is sorted,
+    which Kafka's is not.
+    """
     membership, settings = membership_of(member), member.settings
     said = membership.said
     joins = membership.state is JOINING
@@ -179,7 +181,7 @@ def _refused(member: Member, error: ErrorCode, message: str, now_ms: int, result
     elif error in COORDINATOR_GONE:
         _failed(member, now_ms)
         if membership_of(member).attempts == 1:
-            membership_of(member).retry_ms = now_ms  # a coordinator that has moved is asked at once
+            membership_of(member).retry_ms = now_ms  # a coordinator that has moved gets the request at once
         coordinator_failed(member, now_ms, result)
     elif error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         _failed(member, now_ms)
@@ -191,7 +193,7 @@ def _refused(member: Member, error: ErrorCode, message: str, now_ms: int, result
 
 
 def unanswered(member: Member, send: Send, now_ms: int, result: Result) -> None:
-    """No response came."""
+    """Handle a request without a response."""
     membership = membership_of(member)
     if send is membership.in_flight:
         membership.in_flight = None
@@ -199,7 +201,7 @@ def unanswered(member: Member, send: Send, now_ms: int, result: Result) -> None:
 
 
 def unsupported(member: Member, send: Send, what: str, now_ms: int, result: Result) -> None:
-    """The broker has no version of the request that can be used."""
+    """Handle a broker without a usable version of the request."""
     membership = membership_of(member)
     if send is membership.in_flight:
         membership.in_flight = None
@@ -207,7 +209,7 @@ def unsupported(member: Member, send: Send, what: str, now_ms: int, result: Resu
 
 
 def _failed(member: Member, now_ms: int) -> None:
-    """Say all again, after a back-off that grows."""
+    """Schedule a heartbeat with all fields, after a back-off that grows."""
     membership = membership_of(member)
     membership.say_all_again()
     membership.due_ms = now_ms

@@ -1,8 +1,8 @@
-"""Joining, leaving, being fenced: the changes of a membership that are not about partitions.
+"""Joining, leaving, being fenced: the changes of a membership that do not concern partitions.
 
-| what happens                               | the member                                                            |
+| event                                      | the member                                                            |
 |--------------------------------------------|-----------------------------------------------------------------------|
-| it has subscribed, and polls               | joins with epoch 0; its id stays the same for its whole life          |
+| it has subscribed, and polls               | joins with member epoch 0; its id stays the same for its whole life   |
 | it unsubscribes, or is closed              | gives up its partitions; leaves: epoch -1, a static member's is -2    |
 | no poll for max.poll.interval.ms           | leaves; loses its partitions and joins again at the next poll         |
 | FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID     | loses its partitions at the next poll, then joins with epoch 0        |
@@ -37,13 +37,15 @@ from kafka_wire.errors import ErrorCode
 
 
 def membership_of(member: Member) -> Membership:
-    """The membership of a member that uses the consumer protocol."""
+    """Return the membership of a member that uses the consumer protocol."""
     assert member.membership is not None
     return member.membership
 
 
 def transition_to(member: Member, state: MemberState, result: Result, reason: str = "") -> None:
-    """The only way to change the state. Heartbeats at once: in JOINING and ACKNOWLEDGING."""
+    """Change the state; all changes go through this function. JOINING and ACKNOWLEDGING make a
+    heartbeat due at once.
+    """
     membership = membership_of(member)
     old = membership.state
     assert state is old or old in PREVIOUS_STATES[state], f"no transition from {old.value} to {state.value}"
@@ -53,14 +55,14 @@ def transition_to(member: Member, state: MemberState, result: Result, reason: st
 
 
 def set_epoch(member: Member, epoch: int) -> None:
-    """Commits carry the epoch from now on; those of a member that is in no group carry none."""
+    """Set the member epoch, which commits carry from now on; commits of a member without a group carry none."""
     membership = membership_of(member)
     membership.epoch = epoch
     member.generation = Generation(epoch if epoch > 0 else -1, membership.member_id)
 
 
 def join(member: Member, now_ms: int, result: Result, reason: str = "") -> None:
-    """Ask to be taken in, by the next heartbeat, which is due at once."""
+    """Join the group with the next heartbeat, which is due at once."""
     membership = membership_of(member)
     _begin_life(membership)
     set_epoch(member, JOINING_EPOCH)
@@ -71,7 +73,7 @@ def join(member: Member, now_ms: int, result: Result, reason: str = "") -> None:
 
 
 def fenced(member: Member, reason: str, now_ms: int, result: Result) -> None:
-    """The coordinator does not know the member, or not in its epoch."""
+    """Handle FENCED_MEMBER_EPOCH or UNKNOWN_MEMBER_ID: the member is out of the group, and loses its partitions."""
     membership = membership_of(member)
     transition_to(member, FENCED, result, reason)
     abort_reconciliation(member)
@@ -81,7 +83,7 @@ def fenced(member: Member, reason: str, now_ms: int, result: Result) -> None:
 
 
 def fail(member: Member, error: ErrorCode, what: str, now_ms: int, result: Result) -> None:
-    """The coordinator refuses the member for good: the application's poll is told why."""
+    """Handle a permanent rejection by the coordinator: the application's poll raises the error."""
     transition_to(member, FATAL, result, error.name)
     abort_reconciliation(member)
     set_epoch(member, JOINING_EPOCH)
@@ -90,10 +92,10 @@ def fail(member: Member, error: ErrorCode, what: str, now_ms: int, result: Resul
 
 
 def leave(member: Member, wanted: bool | None, result: Result) -> bool:
-    """Leave the group, whose partitions the caller has given up. Returns whether to tell the coordinator.
+    """Leave the group; the caller has given up its partitions. Return whether to send the coordinator a heartbeat.
 
-    `wanted` as in events.Close: a dynamic member that does not want to leave says nothing, and a static member that
-    does not want to leave says that it will be back.
+    `wanted` as `leave` in events.Close: with False, a dynamic member sends no heartbeat, and a static member sends one
+    that announces its return.
     """
     membership = membership_of(member)
     membership.wants_in = False
@@ -113,7 +115,9 @@ def leave(member: Member, wanted: bool | None, result: Result) -> bool:
 
 
 def left(member: Member, result: Result, *, is_stale: bool, now_ms: int) -> None:
-    """The coordinator has been told, or cannot be. A stale member keeps what it owns until the next poll."""
+    """Complete a leave, once the heartbeat is sent or cannot be. A stale member keeps its partitions until the next
+    poll.
+    """
     _begin_life(membership_of(member))
     transition_to(member, STALE if is_stale else UNSUBSCRIBED, result)
     if is_stale:
@@ -121,7 +125,7 @@ def left(member: Member, result: Result, *, is_stale: bool, now_ms: int) -> None
 
 
 def take_part(member: Member, now_ms: int, result: Result) -> None:
-    """The application polls: give up what was lost, and join if the member is in no group."""
+    """Handle a poll of the application: give up lost partitions, and join if the member is in no group."""
     membership = membership_of(member)
     if membership.loses:
         membership.loses = False
@@ -138,7 +142,7 @@ def take_part(member: Member, now_ms: int, result: Result) -> None:
 
 
 def give_up_all(member: Member, result: Result) -> None:
-    """Give up all partitions, in order if the member is in its group."""
+    """Give up all partitions: they are revoked if the member is in its group, otherwise lost."""
     membership = membership_of(member)
     owned = member.assignment
     if owned:
@@ -150,7 +154,7 @@ def give_up_all(member: Member, result: Result) -> None:
 
 
 def abort_reconciliation(member: Member) -> None:
-    """The member is to own nothing of what it was about to get: it is out of the group."""
+    """Abort a reconciliation because the member is out of the group."""
     membership_of(member).reconciling = None
     if member.prepare_commit is not None:
         member.prepare_commit.context = None
@@ -166,7 +170,7 @@ def _begin_life(membership: Membership) -> None:
 
 
 def _lose(member: Member, now_ms: int, result: Result) -> None:
-    """Fetch no more. The partitions are given up within a poll, as the application's listener is called there."""
+    """Stop fetching. The partitions are given up within a poll, as the application's listener is called there."""
     membership = membership_of(member)
     membership.loses = True
     for state in member.partitions.values():

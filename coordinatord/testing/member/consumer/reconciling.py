@@ -1,15 +1,18 @@
-"""From the partitions that a member owns to those that it was told to own: Kafka's maybeReconcile and revokeAndAssign.
+"""Reconciliation: from the partitions that a member owns to those of its target assignment, as in Kafka's
+maybeReconcile and revokeAndAssign.
 
-All of it happens within polls, since the application is told:
+All of it happens within polls, since it calls the application's listener:
 
-1. Find the names of the topics, which the coordinator names by id; ask for metadata if some are unknown. They are left
-   for later, and the others are reconciled.
-2. Fetch no more from what is to be given up. With auto-commit, commit what was consumed, for at most the rebalance
+1. Find the names of the topics, which the coordinator identifies by id; request metadata if some are unknown. Unknown
+   topics are left for later, and the others are reconciled.
+2. Stop fetching the partitions to be given up. With auto-commit, commit the consumed offsets, for at most the rebalance
    timeout, after which the coordinator would fence the member.
-3. Give up first (the application's listener is called), then take. The next heartbeat, which is due at once, says what
-   the member owns now: only then does another member get what this one has given up.
+3. First give up partitions (the application's listener is called), then take new ones. The next heartbeat, which is due
+   at once, lists the partitions that the member owns now: only then does another member get those that this member has
+   given up.
 
-A new assignment that comes meanwhile waits until this one is acknowledged, even if it gives back some of it.
+A new assignment that arrives in the meantime waits until this one is acknowledged, even if it gives back some
+partitions.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from coordinatord.testing.member.state import Member
 
 
 def reconcile(member: Member, now_ms: int, result: Result) -> None:
-    """Go on with a reconciliation as far as it goes; called within polls."""
+    """Continue a reconciliation as far as possible; called within polls."""
     membership = membership_of(member)
     if membership.state is not RECONCILING:
         return
@@ -37,7 +40,7 @@ def reconcile(member: Member, now_ms: int, result: Result) -> None:
 
 
 def _begin(member: Member, now_ms: int, result: Result) -> bool:
-    """Whether there is something to commit, to give up or to take."""
+    """Begin a reconciliation. Return whether there is something to commit, to give up or to take."""
     membership = membership_of(member)
     if membership.target == membership.current:
         return False
@@ -51,7 +54,7 @@ def _begin(member: Member, now_ms: int, result: Result) -> bool:
             known[topic_id] = partitions
     resolved = LocalAssignment(membership.target.number, known)
     if membership.current.number >= 0 and membership.current.partitions == known:
-        # The rest waits for metadata. Kafka's client acknowledges again and again meanwhile; once is enough.
+        # The remaining topics wait for metadata. Kafka's client acknowledges again and again meanwhile; once is enough.
         if membership.current != resolved:
             membership.current = resolved
             transition_to(member, ACKNOWLEDGING, result)

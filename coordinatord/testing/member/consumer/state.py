@@ -1,17 +1,17 @@
-"""The states of a member of the consumer protocol, and what it knows of its membership: Kafka's MemberState (clients).
+"""States of a member of the consumer protocol, and the state of its membership: Kafka's MemberState (clients).
 
 | state           | the member                                                              | heartbeats          |
 |-----------------|-------------------------------------------------------------------------|---------------------|
 | UNSUBSCRIBED    | is in no group                                                          | none                |
-| JOINING         | asks to be taken in, with epoch 0                                       | one at once         |
-| RECONCILING     | was told other partitions than it owns; the next poll gives up and gets | at the interval     |
-| ACKNOWLEDGING   | owns what it was told, and has to say so                                | one at once         |
-| STABLE          | has said so                                                             | at the interval     |
+| JOINING         | requests to join, with member epoch 0                                   | one at once         |
+| RECONCILING     | has a target other than its partitions; the next poll reconciles them   | at the interval     |
+| ACKNOWLEDGING   | owns its target assignment, and has to acknowledge it                   | one at once         |
+| STABLE          | has acknowledged it                                                     | at the interval     |
 | FENCED          | is out of the group; the next poll gives up all, then it joins again    | none                |
 | PREPARE_LEAVING | gives up its partitions to leave                                        | –                   |
-| LEAVING         | says that it leaves                                                     | one at once         |
+| LEAVING         | sends the heartbeat of a leave                                          | one at once         |
 | STALE           | left since the application does not poll; the next poll joins again     | none                |
-| FATAL           | was refused; the application has to make a new consumer                 | none                |
+| FATAL           | was rejected; the application has to create a new consumer              | none                |
 
 PREPARE_LEAVING and LEAVING end in the step in which they begin. The other states last until a response or a poll.
 """
@@ -29,11 +29,11 @@ from coordinatord.testing.member.send import Send
 JOINING_EPOCH: Final = 0
 LEAVING_EPOCH: Final = -1
 LEAVING_FOR_NOW_EPOCH: Final = -2
-"""Of a static member that will be back: it keeps its partitions until its session ends."""
+"""Member epoch for the temporary leave of a static member: it keeps its partitions until its session ends."""
 
 
 class MemberState(Enum):
-    """See the module's docstring."""
+    """State of a membership; see the module's docstring."""
 
     UNSUBSCRIBED = "UNSUBSCRIBED"
     JOINING = "JOINING"
@@ -70,16 +70,16 @@ PREVIOUS_STATES: Final[dict[MemberState, frozenset[MemberState]]] = {
     UNSUBSCRIBED: frozenset({PREPARE_LEAVING, LEAVING, FENCED}),
     STALE: frozenset({LEAVING}),
 }
-"""Kafka's previousValidStates."""
+"""Valid previous states of each state: Kafka's previousValidStates."""
 
 SILENT: Final = frozenset({UNSUBSCRIBED, FENCED, STALE, FATAL})
-"""The member is in no group: it sends no heartbeats, and looks at no responses to earlier ones."""
+"""States in which the member is in no group: it sends no heartbeats, and ignores responses to earlier ones."""
 
 IN_GROUP: Final = frozenset({RECONCILING, ACKNOWLEDGING, STABLE})
 
 
 class LocalAssignment(NamedTuple):
-    """Partitions by topic id. `number` counts the assignments that the member was told: the same partitions told again
+    """Partitions by topic id. `number` counts the assignments from the coordinator: the same partitions assigned again
     after others are another assignment, and are acknowledged again.
     """
 
@@ -87,7 +87,7 @@ class LocalAssignment(NamedTuple):
     partitions: Mapping[bytes, frozenset[int]]
 
     def followed_by(self, partitions: Mapping[bytes, frozenset[int]]) -> LocalAssignment:
-        """The next assignment; this one if it is the same."""
+        """Return the next assignment; this one if it has the same partitions."""
         if self.number >= 0 and self.partitions == partitions:
             return self
         return LocalAssignment(self.number + 1, partitions)
@@ -98,7 +98,9 @@ NO_ASSIGNMENT: Final = LocalAssignment(-1, {})
 
 @dataclass(slots=True)
 class Said:
-    """What the coordinator has been told. A heartbeat leaves out what has not changed since; None: it was not told."""
+    """Fields in the last heartbeats. A heartbeat omits fields that have not changed since; None: the field was not
+    sent.
+    """
 
     rebalance_timeout_ms: int | None = None
     topics: frozenset[str] | None = None
@@ -109,10 +111,10 @@ class Said:
 
 @dataclass(slots=True, eq=False)
 class Membership:
-    """One member's place in its group. Times are milliseconds of the member's clock.
+    """Membership of one member in its group. Times are milliseconds of the member's clock.
 
-    `lives` counts how often the member has joined or left: a response to a heartbeat of an earlier life says nothing
-    about this one. (Kafka's client looks at such responses, too.)
+    `lives` is the number of times that the member has joined or left: a response to a heartbeat of an earlier life is
+    ignored. (Kafka's client handles such responses, too.)
     """
 
     member_id: str
@@ -122,31 +124,31 @@ class Membership:
     wants_in: bool = False  # subscribed since the last poll
     pattern: str | None = None  # a regular expression, which the coordinator resolves
     target: LocalAssignment = NO_ASSIGNMENT
-    current: LocalAssignment = NO_ASSIGNMENT  # what the member has reconciled itself with
-    reconciling: LocalAssignment | None = None  # the commit before it is under way
-    names: dict[bytes, str] = field(default_factory=dict)  # of topics of the assignment
+    current: LocalAssignment = NO_ASSIGNMENT  # the assignment that the member has reconciled
+    reconciling: LocalAssignment | None = None  # the commit before the reconciliation is in progress
+    names: dict[bytes, str] = field(default_factory=dict)  # names of topics of the assignment, by id
     said: Said = field(default_factory=Said)
     has_said_pattern: bool = False
     loses: bool = False  # out of the group: the next poll gives up all partitions as lost
 
-    interval_ms: int = 0  # the coordinator's; unknown before its first response
-    due_ms: int = 0  # when the next heartbeat is
+    interval_ms: int = 0  # the coordinator's; 0 before its first response
+    due_ms: int = 0  # time of the next heartbeat
     retry_ms: int = 0  # no heartbeat before this time
-    attempts: int = 0  # failed since the last response
+    attempts: int = 0  # failures since the last response
     in_flight: Send | None = None
 
     def say_all_again(self) -> None:
-        """It is not known what the coordinator knows. That there is no regular expression any more is said, too, if
-        there ever was one. (Kafka's client leaves it out, and so keeps topics that it has unsubscribed from.)
+        """Reset `said`, since the coordinator's state is unknown. The absence of a regular expression is sent, too, if
+        the member ever had one. (Kafka's client omits it, and so keeps topics that it has unsubscribed from.)
         """
         self.said = Said(pattern="" if self.has_said_pattern else None)
 
     @property
     def claimed(self) -> dict[bytes, frozenset[int]]:
-        """The partitions that the member says it owns: also those that it was told to take and has not taken yet.
+        """Partitions that the member reports as owned: also those of its target that it has not taken yet.
 
-        Otherwise the coordinator, if it wants them back just now, would take it that they are free, and give them to
-        another member, while this one takes them. (Kafka's client leaves them out.)
+        Otherwise, if the coordinator revokes such partitions at that moment, it would treat them as free and assign
+        them to another member, while this one takes them. (Kafka's client omits them.)
         """
         claimed = dict(self.current.partitions)
         if self.state in (RECONCILING, ACKNOWLEDGING):
@@ -156,12 +158,14 @@ class Membership:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the member owns what it was told, and has said so."""
+        """True if the member owns its target assignment and has acknowledged it."""
         return self.state is STABLE and self.current == self.target
 
 
 def new_member_id(random: Callable[[], float]) -> str:
-    """A random UUID as Kafka's clients write it: 22 characters of base64, the first of which is no dash."""
+    """Return a random UUID in the notation of Kafka's clients: 22 characters of base64, the first
+    of which is no dash.
+    """
     bits = b"".join(int(random() * (1 << 32)).to_bytes(4, "big") for _ in range(4))
     made = bytearray(bits)
     made[6] = made[6] & 0x0F | 0x40
