@@ -29,22 +29,26 @@ from setuptools.command.build_py import build_py
 
 HOT = {
     "coordinatord/base/clocks": "timers timer_wheel",
-    "coordinatord/transport/net": "answers connection responses router routes turn_end",
-    "coordinatord/broker/log": "absent flusher gathering index journal partition_log segment writer",
+    "coordinatord/transport/net": "response_queue connection responses router routes write_coalescer",
+    "coordinatord/broker/log": "remote_log flusher commit_batching index journal partition_log segment writer",
     "coordinatord/broker/topics": "fetch fetch_sessions partition",
     "coordinatord/coordination/group": "events replay result state",
     "coordinatord/coordination/group/classic": (
-        "joining leaving members rebalance stated step subscription syncing vote"
+        "joining leaving members rebalance interned_metadata step subscription syncing protocol_selection"
     ),
-    "coordinatord/coordination/group/consumer": "checks epochs heartbeat reconcile records replay sessions state step",
-    "coordinatord/coordination/group/consumer/assignors": "draft slices tables uniform",
-    "coordinatord/coordination/group/offsets": "allowed committed pending",
-    "coordinatord/coordination/runtime": "actors parked partitions refusals runtime topic_log versions",
+    "coordinatord/coordination/group/consumer": (
+        "group_epoch heartbeat reconcile records replay sessions state step validation"
+    ),
+    "coordinatord/coordination/group/consumer/assignors": "assignment_builder slices java_hash_map uniform",
+    "coordinatord/coordination/group/offsets": "fencing committed pending",
+    "coordinatord/coordination/runtime": (
+        "actors error_responses parked_responses partitions runtime topic_log versions"
+    ),
     "coordinatord/coordination/service": "groups ledger ledger_writer",
     "coordinatord/coordination/service/apis": "consumer_groups find_coordinator membership offsets",
     "coordinatord/coordination/transactions": "coordinator",
     "coordinatord/server/fastpath": "commits consumer_heartbeats heartbeats",
-    "protocol/kafka_wire": "commit_shape framing holes lengths offset_bodies",
+    "protocol/kafka_wire": "commit_shape framing variable_fields lengths offset_bodies",
     "protocol/kafka_wire/generated": "consumer_group_heartbeat find_coordinator join_group leave_group sync_group",
     "protocol/kafka_wire/records": "batch key_values keys offset_values",
 }

@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from coordinatord.base.observe.metrics import Metrics
-from coordinatord.server.access.refusing import refusal
+from coordinatord.server.access.error_responses import refusal
 from coordinatord.transport.net.api_versions import ApiVersions
 from coordinatord.transport.net.connection import Connection
 from coordinatord.transport.net.connections import Connections
-from coordinatord.transport.net.door import Door
+from coordinatord.transport.net.cooperative_tasks import TaskScheduler
 from coordinatord.transport.net.router import Router
 from coordinatord.transport.net.routes import Handler, ShortcutMaker
-from coordinatord.transport.net.slices import Slicer
-from coordinatord.transport.net.turn_end import TurnEnd
+from coordinatord.transport.net.server_context import ServerContext
+from coordinatord.transport.net.write_coalescer import WriteCoalescer
 from kafka_wire import registry
 from kafka_wire.api_key import ApiKey
 from kafka_wire.headers import RequestHeader, write_request_header
@@ -147,7 +147,7 @@ def response_of(codec: Codec, frame: bytes) -> tuple[int, Any]:
 class Wire:
     """One client's connection."""
 
-    def __init__(self, door: Door, turns: Turns) -> None:
+    def __init__(self, door: ServerContext, turns: Turns) -> None:
         self.turns = turns
         self.transport = Transport()
         self.connection = Connection(door, "PLAINTEXT")
@@ -190,20 +190,20 @@ def make_door(
     now_ms: Callable[[], int] = lambda: 1_000_000,
     shortcuts: Mapping[int, ShortcutMaker] | None = None,
     clock: Callable[[], float] = lambda: 0.0,
-) -> Door:
+) -> ServerContext:
     """A door whose loop, log and clock the test controls."""
     metrics = Metrics()
     api_versions = ApiVersions(handlers, {})
-    return Door(
+    return ServerContext(
         Router({**handlers, ApiKey.API_VERSIONS: api_versions.answer}, metrics, shortcuts),
         Connections(max_connections, now_ms, metrics),
-        TurnEnd(turns.call_soon),
+        WriteCoalescer(turns.call_soon),
         metrics,
         max_frame_bytes,
         now_ms,
         turns.call_soon,
         (gate or Gate()).hold,
-        Slicer(turns.call_soon),
+        TaskScheduler(turns.call_soon),
         clock=clock,
         refusal=refusal,
     )

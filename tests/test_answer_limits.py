@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coordinatord.transport.net import responses, split
+from coordinatord.transport.net import batching, responses
 from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_wire.api.describe_producers import (
@@ -62,7 +62,7 @@ class Large(Scene):
 
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> Large:
-    for module in (responses, split):
+    for module in (responses, batching):
         monkeypatch.setattr(module, "MAX_ANSWER_BYTES", LIMIT)
     return Large()
 
@@ -144,8 +144,8 @@ def test_where_the_error_is_too_large_too_the_connection_is_closed(scene: Large)
 def test_parts_of_parts_make_the_same_response(monkeypatch: pytest.MonkeyPatch, topics: list[TopicRequest]) -> None:
     request = DescribeProducersRequest(topics)
     found = []
-    for few in (split.FEW, 1 << 30):
-        monkeypatch.setattr(split, "FEW", few)
+    for few in (batching.FEW, 1 << 30):
+        monkeypatch.setattr(batching, "FEW", few)
         scene = Large()
         wire = scene.wire()
         ask(scene, wire, request, 0)

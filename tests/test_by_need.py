@@ -14,7 +14,7 @@ from coordinatord.coordination.service.apis.consumer_groups import ConsumerGroup
 from coordinatord.coordination.service.apis.txn_offset_commit import TransactionalOffsets
 from coordinatord.coordination.transactions.apis.transactions import TransactionApis
 from coordinatord.server.daemon import handlers
-from coordinatord.transport.net.by_need import by_need
+from coordinatord.transport.net.lazy_handlers import lazy_handlers
 from kafka_wire import registry
 from kafka_wire.schema import schema_of
 
@@ -33,7 +33,7 @@ def test_they_are_made_once_by_the_first_request() -> None:
         made.append(Two())
         return made[-1]
 
-    found: dict[int, Any] = by_need((1, 2), make)
+    found: dict[int, Any] = lazy_handlers((1, 2), make)
     assert found.keys() == {1, 2}
     assert made == []
     assert found[2]("context", "request") == (2, "context", "request")
@@ -42,7 +42,7 @@ def test_they_are_made_once_by_the_first_request() -> None:
 
 
 def test_others_than_announced_are_noticed() -> None:
-    found: dict[int, Any] = by_need((1, 2, 3), Two)
+    found: dict[int, Any] = lazy_handlers((1, 2, 3), Two)
     with pytest.raises(AssertionError, match=r"\[1, 2\] are served, \[1, 2, 3\] were announced"):
         found[1](None, None)
 

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinatord.base.config import TABLE, ConfigError, Entry, Listener, Settings, load
-from coordinatord.base.config.foreign import FAMILIES, NAMES, is_foreign
-from coordinatord.base.config.kinds import Setting, Unacceptable, written
+from coordinatord.base.config.ignored_settings import FAMILIES, NAMES, is_foreign
 from coordinatord.base.config.load import assignment, from_environment, read_file
 from coordinatord.base.config.rules import between_nodes
+from coordinatord.base.config.setting_types import Setting, Unacceptable, written
 from coordinatord.base.config.settings import ALIASES, HEADINGS
 
 GOLDEN = Path(__file__).parent / "golden" / "kafka-4.3.0-settings.tsv"

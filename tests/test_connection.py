@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from coordinatord.transport.net.answers import MAX_HELD, MAX_LOGGED_BYTES
 from coordinatord.transport.net.connection import MAX_WAITING_BYTES, TURN_REQUESTS
 from coordinatord.transport.net.request import RequestContext
+from coordinatord.transport.net.response_queue import MAX_HELD, MAX_LOGGED_BYTES
 from kafka_wire.api.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_wire.api.join_group import JoinGroupResponse

@@ -16,7 +16,7 @@ from coordinatord.coordination.runtime import loading
 from coordinatord.coordination.runtime.loading import Loading
 from coordinatord.coordination.runtime.partitions import ACTIVE, FAILED
 from coordinatord.coordination.service.groups import Coordinator
-from coordinatord.transport.cluster.placement import partition_for
+from coordinatord.transport.cluster.partitioner import partition_for
 from kafka_wire.records.batch import build_batch, write_crc
 from kafka_wire.records.keys import encode_key, encode_value
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue

@@ -12,9 +12,9 @@ from coordinatord.coordination.runtime.actors import MAX_ID_BYTES
 from coordinatord.server.access.guard import MAX_IDENTITY_BYTES
 from coordinatord.server.access.quotas import MAX_METER_BYTES
 from coordinatord.transport.net import limits
-from coordinatord.transport.net.answers import MAX_HELD, MAX_HELD_BYTES, MAX_LOGGED_BYTES, MAX_UNSENT_BYTES
 from coordinatord.transport.net.connection import MAX_WAITING_BYTES, TURN_BYTES, TURN_REQUESTS, TURN_S
-from coordinatord.transport.net.slices import MAX_RUNNING
+from coordinatord.transport.net.cooperative_tasks import MAX_RUNNING
+from coordinatord.transport.net.response_queue import MAX_HELD, MAX_HELD_BYTES, MAX_LOGGED_BYTES, MAX_UNSENT_BYTES
 from coordinatord.transport.security.authorizer import MAX_DECIDED_BYTES
 from tests.daemon import REPOSITORY
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from coordinatord.base.config import TABLE
-from coordinatord.base.config.kinds import Unacceptable
+from coordinatord.base.config.setting_types import Unacceptable
 from tests.test_config import KAFKA, SHARED
 
 INT, LONG = 2**31 - 1, 2**63 - 1

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from coordinatord.transport.net.slices import PAUSE, Slicer, Slices, Steps, Wait, any_of, let_go, made_of
+from coordinatord.transport.net.cooperative_tasks import (
+    PAUSE,
+    CooperativeTask,
+    TaskScheduler,
+    TaskSteps,
+    Wait,
+    any_of,
+    let_go,
+    made_of,
+)
 
 
 class Turns:
@@ -23,8 +32,8 @@ class Turns:
         for _ in range(len(self.due)):
             self.due.popleft()()
 
-    def run(self, slicer: Slicer, steps: Steps) -> None:
-        slicer.run(Slices(steps), self.told.append, lambda: self.told.append("a bug"), lambda: False)
+    def run(self, slicer: TaskScheduler, steps: TaskSteps) -> None:
+        slicer.run(CooperativeTask(steps), self.told.append, lambda: self.told.append("a bug"), lambda: False)
 
 
 @pytest.fixture
@@ -32,7 +41,7 @@ def turns() -> Turns:
     return Turns()
 
 
-def working(turns: Turns, job: Callable[[], object]) -> Steps:
+def working(turns: Turns, job: Callable[[], object]) -> TaskSteps:
     turns.told.append("begins")
     try:
         found = yield job
@@ -50,7 +59,7 @@ def test_without_another_thread_a_job_is_done_in_the_turn_that_comes_to_it(
     turns: Turns, job: Callable[[], object], ends: str
 ) -> None:
     """Whoever holds a lock over a job has let it go before anything else runs."""
-    turns.run(Slicer(turns.due.append), working(turns, job))
+    turns.run(TaskScheduler(turns.due.append), working(turns, job))
     assert turns.told == []
     turns.turn()
     assert turns.told == ["begins", ends]
@@ -63,7 +72,7 @@ def test_without_another_thread_a_job_is_done_in_the_turn_that_comes_to_it(
 def test_another_thread_does_a_job_and_the_steps_go_on_in_a_later_turn(
     turns: Turns, result: tuple[Any, BaseException | None], ends: str
 ) -> None:
-    turns.run(Slicer(turns.due.append, lambda job, done: turns.jobs.append((job, done))), working(turns, full))
+    turns.run(TaskScheduler(turns.due.append, lambda job, done: turns.jobs.append((job, done))), working(turns, full))
     turns.turn()
     ((job, done),) = turns.jobs
     assert job is full
@@ -78,11 +87,11 @@ def test_another_thread_does_a_job_and_the_steps_go_on_in_a_later_turn(
 def test_steps_that_wait_go_on_when_somebody_calls_them_back(turns: Turns) -> None:
     waiting: list[Callable[[], object]] = []
 
-    def steps() -> Steps:
+    def steps() -> TaskSteps:
         yield Wait(waiting.append)
         return "called"
 
-    turns.run(Slicer(turns.due.append), steps())
+    turns.run(TaskScheduler(turns.due.append), steps())
     turns.turn()
     turns.turn()
     assert turns.told == []
@@ -92,7 +101,7 @@ def test_steps_that_wait_go_on_when_somebody_calls_them_back(turns: Turns) -> No
 
 
 def test_a_bug_is_told(turns: Turns) -> None:
-    turns.run(Slicer(turns.due.append), working(turns, lambda: 1 // 0))
+    turns.run(TaskScheduler(turns.due.append), working(turns, lambda: 1 // 0))
     turns.turn()
     assert turns.told == ["begins", "a bug"]
 
@@ -109,7 +118,7 @@ def test_long_lists_are_gone_through_with_pauses() -> None:
     assert not table
 
 
-def paused(steps: Steps) -> tuple[int, Any]:
+def paused(steps: TaskSteps) -> tuple[int, Any]:
     """How often the steps pause, and what they return."""
     count = 0
     while True:

@@ -18,7 +18,7 @@ from typing import NoReturn
 import click
 
 from coordinatord.base.config.address import parse_listener
-from coordinatord.base.config.kinds import Unacceptable
+from coordinatord.base.config.setting_types import Unacceptable
 from coordinatord.cli.options import BAD_SETTINGS, fail
 from coordinatord.cli.terminal import echo, echo_data, echo_text
 from coordinatord.testing.conform import starting

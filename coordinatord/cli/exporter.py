@@ -96,7 +96,7 @@ for _option in (*SOURCE_OPTIONS[3:], *STATUS_OPTIONS):
 
 def _serve(given: dict[str, Any]) -> None:
     from coordinatord.base.config.address import parse_listener
-    from coordinatord.base.config.kinds import Unacceptable
+    from coordinatord.base.config.setting_types import Unacceptable
     from coordinatord.base.observe.admin import AdminError
     from coordinatord.base.observe.health import Health
     from coordinatord.base.observe.logger import get_logger

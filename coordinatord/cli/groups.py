@@ -10,13 +10,13 @@ from typing import Any
 import click
 
 from coordinatord.cli import LazyGroup
-from coordinatord.cli.epochs import epoch_story, seconds, state_lines
+from coordinatord.cli.epoch_text import epoch_story, seconds, state_lines
 from coordinatord.cli.options import BAD_SETTINGS, fail, utf8
 from coordinatord.cli.terminal import echo
 from coordinatord.cli.times import utc
 from coordinatord.cli.wire import Unreachable, Wire, WireError
 from coordinatord.coordination.group.result import NO_REASON
-from coordinatord.transport.cluster.placement import partition_for
+from coordinatord.transport.cluster.partitioner import partition_for
 from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
 from kafka_wire.api.describe_groups import DescribeGroupsRequest
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic

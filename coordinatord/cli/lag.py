@@ -44,7 +44,7 @@ class WithStatuses(click.Command):
 @click.argument("groups", nargs=-1, callback=utf8)
 @click.option("--json", "form", flag_value="json", help="One array: a row per group, topic and partition.")
 @click.option("--csv", "form", flag_value="csv", help="The same rows as CSV.")
-@click.option("--watch", "form", flag_value="watch", help="Look again and again, until Ctrl-C.")
+@click.option("--watch", "form", flag_value="watch", help="Snapshot again and again, until Ctrl-C.")
 @click.option(
     "--interval",
     default=5.0,
@@ -61,12 +61,12 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
     if not given["sources"] or sum(map(_log_bytes, given["sources"])) <= SMALL_BYTES:
         assume_small()
     try:
-        from coordinatord.monitoring.offsets_log.lag.looks import Look
+        from coordinatord.monitoring.offsets_log.lag.lag_scan import Snapshot
         from coordinatord.monitoring.offsets_log.source.segments import SourceError
-        from coordinatord.monitoring.offsets_log.source.sharing import shared
+        from coordinatord.monitoring.offsets_log.source.shared_connections import shared
     except ModuleNotFoundError as error:
         fail(f"{NEEDS}: {how_to_install('lag')} ({error}).")
-    found: Look
+    found: Snapshot
     try:
         with shared():
             looks = _looks(groups, given)
@@ -104,10 +104,10 @@ def _log_bytes(source: str) -> int:
 
 def _looks(groups: Sequence[str], given: dict[str, Any]) -> Any:
     from coordinatord.monitoring.analysis.status import Rules
-    from coordinatord.monitoring.offsets_log.decode.kinds import QUARANTINE
+    from coordinatord.monitoring.offsets_log.decode.row_types import QUARANTINE
+    from coordinatord.monitoring.offsets_log.lag.connect_retry import reach
     from coordinatord.monitoring.offsets_log.lag.fold import KINDS
-    from coordinatord.monitoring.offsets_log.lag.looks import Looks
-    from coordinatord.monitoring.offsets_log.lag.patience import reach
+    from coordinatord.monitoring.offsets_log.lag.lag_scan import Looks
     from coordinatord.monitoring.offsets_log.source.end_offsets import is_place
     from coordinatord.monitoring.offsets_log.source.options import broker_settings, check_address, read_options
     from coordinatord.monitoring.offsets_log.source.segments import SourceError
@@ -140,7 +140,7 @@ def _share_of_the_log(bootstrap: str, settings: Mapping[str, Any], groups: Seque
     """The option for the partitions of the log that the named groups have; nothing for all. SourceError."""
     from coordinatord.monitoring.offsets_log.source.cluster import Cluster
     from coordinatord.monitoring.offsets_log.source.options import PATIENCE_S
-    from coordinatord.transport.cluster.placement import partition_for
+    from coordinatord.transport.cluster.partitioner import partition_for
 
     with Cluster(bootstrap, settings, PATIENCE_S) as cluster:
         numbers = cluster.log_partitions()
@@ -155,7 +155,7 @@ def _tell_gaps(found: Any) -> None:
     if found.undecoded:
         echo(f"{undecoded(found.undecoded)}: what groups wrote there is missing here", err=True)
     if found.absent or found.leaderless:
-        from coordinatord.monitoring.offsets_log.source.refusals import no_leader
+        from coordinatord.monitoring.offsets_log.source.unreadable_partitions import no_leader
 
         if found.absent:
             echo(f"{no_leader(found.absent)}: the groups of that part of the log are missing here", err=True)
@@ -178,7 +178,7 @@ def _check_known(groups: Sequence[str], found: Any) -> None:
 
 def _watch(looks: Any, found: Any, with_partitions: bool, interval: float) -> None:
     """Each look connects anew, and waits for a broker that restarts."""
-    from coordinatord.monitoring.offsets_log.source.sharing import shared
+    from coordinatord.monitoring.offsets_log.source.shared_connections import shared
 
     try:
         while True:
@@ -198,7 +198,7 @@ def _csv(rows: Sequence[Any]) -> str:
     """What a terminal would obey is escaped, wherever this goes. A name that a spreadsheet takes for a formula stays as
     it is: other programs look for it.
     """
-    from coordinatord.monitoring.analysis.now import Now
+    from coordinatord.monitoring.analysis.current_lag import Now
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -238,7 +238,7 @@ def _tell(found: Any, *, with_partitions: bool) -> Iterator[str]:
 
 def headline(at_ms: int, groups: Sequence[Any]) -> str:
     """How many groups there are, and how many need somebody. `groups` are analysis.groups.GroupNow."""
-    from coordinatord.monitoring.analysis.urgent import is_urgent
+    from coordinatord.monitoring.analysis.severity import is_urgent
 
     urgent = sum(is_urgent(row.status) for row in groups)
     count = f"{len(groups):,} group{'' if len(groups) == 1 else 's'}"

@@ -73,12 +73,12 @@ def run(**given: Any) -> None:
     time or is about to lose its offsets, and another when that is over.
     """
     try:
-        from coordinatord.monitoring.offsets_log.source.refusals import no_leader
         from coordinatord.monitoring.offsets_log.source.segments import SourceError
-        from coordinatord.monitoring.pipeline.run.before import check_run
+        from coordinatord.monitoring.offsets_log.source.unreadable_partitions import no_leader
         from coordinatord.monitoring.pipeline.run.delta import delta_settings
         from coordinatord.monitoring.pipeline.run.ingest import SPARKS, cause_of
         from coordinatord.monitoring.pipeline.run.java_process import java_has_ended, tell_in
+        from coordinatord.monitoring.pipeline.run.preflight import check_run
         from coordinatord.monitoring.pipeline.run.publish import Place, Published
         from coordinatord.monitoring.pipeline.run.update import run as run_pipeline
         from coordinatord.monitoring.pipeline.source.frames import start_spark
@@ -158,7 +158,7 @@ def _few_records(settings: dict[str, str]) -> dict[str, str]:
 def _who_needs_somebody(out: Path) -> Iterator[str]:
     """What `coordinatord lag` would say of the urgent groups; the page has the others."""
     from coordinatord.cli.lag import group_lines, headline
-    from coordinatord.monitoring.analysis.urgent import is_urgent
+    from coordinatord.monitoring.analysis.severity import is_urgent
     from coordinatord.monitoring.pipeline.report.read import read_groups
 
     at_ms, groups, members = read_groups(out)
@@ -249,7 +249,7 @@ def at(out: Path, group: str, when: str, compare: str | None, csv_path: Path | N
     """Show what a group had committed at a moment, who read what, and how to reset the group to it."""
     try:
         from coordinatord.monitoring.offsets_log.source.segments import SourceError
-        from coordinatord.monitoring.pipeline.run import at as moments
+        from coordinatord.monitoring.pipeline.run import group_at as moments
         from coordinatord.monitoring.pipeline.source.frames import start_spark
     except ModuleNotFoundError as error:
         fail(_no_spark(error))

@@ -175,7 +175,7 @@ def _moment(given: Mapping[str, Any], now_ms: int) -> int | None:
     SourceError.
     """
     from coordinatord.monitoring.admin import reset
-    from coordinatord.monitoring.offsets_log.source.moments import parse_time
+    from coordinatord.monitoring.offsets_log.source.timestamps import parse_time
 
     if given["by_duration"]:
         return now_ms - reset.duration_ms(given["by_duration"])
@@ -199,7 +199,7 @@ def _scope(cluster: Cluster, given: Mapping[str, Any], before: Mapping[tuple[str
 
 
 def _then(cluster: Cluster, group: str, given: Mapping[str, Any]) -> dict[tuple[str, int], int]:
-    from coordinatord.monitoring.admin.then import committed_at
+    from coordinatord.monitoring.admin.committed_at import committed_at
     from coordinatord.monitoring.offsets_log.source.segments import OFFSETS_TOPIC
 
     partitions = len(cluster.metadata([OFFSETS_TOPIC]).topics[0].partitions) if not given["sources"] else 0

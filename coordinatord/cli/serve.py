@@ -122,10 +122,10 @@ def guarded(settings: Settings, serve: Callable[[], int]) -> int:
 
 def _supervise(settings: Settings, ready: ReadyFile) -> int:
     from coordinatord.server.daemon import process
-    from coordinatord.server.daemon.worker import Part
+    from coordinatord.server.daemon.worker import WorkerConfig
     from coordinatord.server.workers.supervisor import CannotBind, Supervisor, worker_settings
 
-    def serve_worker(part: Part) -> int:
+    def serve_worker(part: WorkerConfig) -> int:
         own = worker_settings(settings, part.worker)
         return guarded(own, lambda: process.run(own, part=part))
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from coordinatord.base.config import TABLE, Loaded
-from coordinatord.base.config.kinds import Setting, written
+from coordinatord.base.config.setting_types import Setting, written
 from coordinatord.base.config.settings import HEADINGS
 from coordinatord.cli.options import BAD_SETTINGS, fail, load_or_exit, settings_options
 from coordinatord.cli.terminal import echo, echo_text

@@ -11,7 +11,7 @@ import struct
 from typing import Any
 
 from coordinatord.base.config.address import parse_listener
-from coordinatord.base.config.kinds import Unacceptable
+from coordinatord.base.config.setting_types import Unacceptable
 from kafka_wire.api.api_versions import ApiVersionsRequest
 from kafka_wire.codecs import encode_message
 from kafka_wire.errors import DecodeError, ErrorCode

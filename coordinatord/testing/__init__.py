@@ -9,17 +9,17 @@
 Under pytest, the fixture `kafka` is a new `Kafka` for each test (plugin.py). The modules are imported on first use: a
 run of pytest that does not use the fixtures does not import them.
 
-    kafka.py      Kafka: the entry point, one object per test
-    groups.py     Group and Transaction: reads, verbs, waits
-    faults.py     Fault: a fault that is active during a block
-    waits.py      waits and blocks, for tests and for coroutines
-    views.py      results of reads: records, groups, members, rebalances
-    servers.py    the server: in a thread, in a process, or an external broker
-    links.py      transport of commands to the control of a server
-    elsewhere.py  the commands that work on an external broker
-    wire.py       records and offsets, over Kafka's protocol
-    report.py     sections of the report about a failed test
-    plugin.py     fixtures, marker and options of pytest
+    kafka.py            Kafka: the entry point, one object per test
+    groups.py           Group and Transaction: reads, verbs, waits
+    faults.py           Fault: a fault that is active during a block
+    waits.py            waits and blocks, for tests and for coroutines
+    views.py            results of reads: records, groups, members, rebalances
+    servers.py          the server: in a thread, in a process, or an external broker
+    links.py            transport of commands to the control of a server
+    external_broker.py  the commands that work on an external broker
+    wire.py             records and offsets, over Kafka's protocol
+    report.py           sections of the report about a failed test
+    plugin.py           fixtures, marker and options of pytest
 """
 
 from __future__ import annotations

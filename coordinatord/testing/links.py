@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from coordinatord.server.control.control import Control
 
 CALL_TIMEOUT_S = 35.0
-"""Timeout in seconds, longer than the longest wait of one call (coordinatord.server.control.changes)."""
+"""Timeout in seconds, longer than the longest wait of one call (coordinatord.server.control.change_notifier)."""
 
 
 class Link(Protocol):

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from coordinatord.base.config import Settings
-from coordinatord.base.config.kinds import written
+from coordinatord.base.config.setting_types import written
 from coordinatord.testing.links import HttpLink, Link, ThreadLink
 from coordinatord.testing.problems import KafkaError, OnlyHere
 from coordinatord.testing.settings import HOST, TEST_SETTINGS, own_listener_of, settings_of, text_of
@@ -93,7 +93,7 @@ class InThread:
     def __init__(self, own: Mapping[str, object], seed: int, data_dir: Path | None) -> None:
         from coordinatord.broker.log.simulated_disk import SimulatedDisk
         from coordinatord.server.control.faults import Faults
-        from coordinatord.server.daemon.guest import Guest
+        from coordinatord.server.daemon.embedded import EmbeddedOptions
 
         placed = {**own} if data_dir is None else {**own, "log.dirs": str(data_dir)}
         self._settings = settings_of(placed, in_memory=data_dir is None)
@@ -101,7 +101,7 @@ class InThread:
         if self._settings.workers > 1:
             raise KafkaError('A server in a thread is one process: `workers` needs Kafka("process", …).')
         self._disk = SimulatedDisk() if data_dir is None else None
-        self._guest = Guest(self._disk, Faults(seed))
+        self._guest = EmbeddedOptions(self._disk, Faults(seed))
         self._daemon: Daemon | None = None
         self._thread: threading.Thread | None = None
         self._crashes = False
@@ -190,7 +190,7 @@ class InThread:
 
     async def _serve(self, begun: threading.Event) -> None:
         from coordinatord.server.daemon.daemon import Daemon
-        from coordinatord.server.daemon.guest import InlineWorker, abort
+        from coordinatord.server.daemon.embedded import InlineWorker, abort
 
         worker = InlineWorker() if self._disk is not None else None
         daemon = Daemon(self._settings, asyncio.get_running_loop(), log_worker=worker, guest=self._guest)
@@ -358,7 +358,7 @@ class Elsewhere:
     """An external broker, which runs already. Its link raises OnlyHere for commands that only coordinatord has."""
 
     def __init__(self, host: str, port: int) -> None:
-        from coordinatord.testing.elsewhere import ElsewhereLink
+        from coordinatord.testing.external_broker import ElsewhereLink
 
         self.address = self.own_address = (host, port)
         self.has_several_nodes = True

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coordinatord.transport.cluster.placement import partition_for
+from coordinatord.transport.cluster.partitioner import partition_for
 from tests.bench import groups
 from tests.bench.generator import Flow, Line, drive
 from tests.bench.servers import cpu_s, pin

@@ -22,10 +22,10 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from coordinatord.cli import cli
-from coordinatord.monitoring.analysis.now import Now
-from coordinatord.monitoring.analysis.urgent import ORDER, URGENT
-from coordinatord.monitoring.offsets_log.lag import looks, patience
-from coordinatord.transport.cluster.placement import partition_for
+from coordinatord.monitoring.analysis.current_lag import Now
+from coordinatord.monitoring.analysis.severity import ORDER, URGENT
+from coordinatord.monitoring.offsets_log.lag import connect_retry, lag_scan
+from coordinatord.transport.cluster.partitioner import partition_for
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch
 from kafka_wire.records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -52,7 +52,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the command sets for itself is of no matter here: `looks` has been imported."""
-    assert looks.Looks
+    assert lag_scan.Looks
     monkeypatch.setenv("_COORDINATORD_WITHOUT_NUMBA", "1")
 
 
@@ -136,7 +136,7 @@ def test_mistakes(world: tuple[World, str], arguments: list[str], status: int, s
 
 
 def test_what_it_needs_is_told(world: tuple[World, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "coordinatord.monitoring.offsets_log.lag.looks", None)  # as without pyarrow
+    monkeypatch.setitem(sys.modules, "coordinatord.monitoring.offsets_log.lag.lag_scan", None)  # as without pyarrow
     assert "This needs numpy and pyarrow, and kafka-python for a broker: " in lag("--source", world[1], status=1)
 
 
@@ -262,9 +262,9 @@ def test_a_deleted_group_is_not_there(tmp_path: Path) -> None:
 
 
 def test_groups_of_other_types_are_named_with_kafkas_tool(tmp_path: Path) -> None:
-    share, streams = ShareGroupMetadataKey("sharers"), StreamsGroupMetadataKey("streamers")
+    parallel_fold, streams = ShareGroupMetadataKey("sharers"), StreamsGroupMetadataKey("streamers")
     records = [
-        encoded(11, 0, share, ShareGroupMetadataValue(1, 0)),
+        encoded(11, 0, parallel_fold, ShareGroupMetadataValue(1, 0)),
         encoded(17, 0, streams, StreamsGroupMetadataValue(1, 0)),
         encoded(11, 0, ShareGroupMetadataKey("gone"), ShareGroupMetadataValue(1, 0)),
         encoded(11, 0, ShareGroupMetadataKey("gone"), None),
@@ -329,14 +329,14 @@ def test_a_headline_counts_who_needs_somebody(world: tuple[World, str]) -> None:
 @pytest.mark.parametrize("last", [False, True])
 def test_several_processes_find_the_same(last: bool, world: tuple[World, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where they judge what they have read, and send no fold."""
-    from coordinatord.monitoring.offsets_log.lag import share
+    from coordinatord.monitoring.offsets_log.lag import parallel_fold
     from coordinatord.monitoring.offsets_log.lag.fold import KINDS
     from coordinatord.monitoring.offsets_log.source.options import read_options
 
     options = read_options({"paths": json.dumps([world[1]]), "kinds": ",".join(sorted(KINDS))})
-    one = looks.Looks(options, world[1], {}).look(world[0].now_ms)
-    monkeypatch.setattr(share, "WORTH_BYTES", 0)
-    shared = looks.Looks(options, world[1], {}, workers=2)
+    one = lag_scan.Looks(options, world[1], {}).look(world[0].now_ms)
+    monkeypatch.setattr(parallel_fold, "WORTH_BYTES", 0)
+    shared = lag_scan.Looks(options, world[1], {}, workers=2)
     two = shared.look(world[0].now_ms, last=last)
     assert (two.rows, two.groups, two.members, two.records) == (one.rows, one.groups, one.members, one.records)
     assert len(one.rows) > 10
@@ -346,10 +346,10 @@ def test_several_processes_find_the_same(last: bool, world: tuple[World, str], m
 SHARED = """
 import os, signal, sys
 from coordinatord.cli import main
-from coordinatord.monitoring.offsets_log.lag import share
+from coordinatord.monitoring.offsets_log.lag import parallel_fold
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
-share.WORTH_BYTES = 0
+parallel_fold.WORTH_BYTES = 0
 os.sched_getaffinity = lambda _pid: {0, 1}
 sys.argv = ["coordinatord", "lag", "--source", sys.argv[1]]
 main()
@@ -396,7 +396,7 @@ def test_ctrl_c_ends_all_of_several_processes_without_a_traceback(world: tuple[W
 
 def test_a_topic_that_another_log_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A member's partitions have ids. The log of its group does not name them; that of a group that commits does."""
-    from coordinatord.monitoring.offsets_log.lag import share
+    from coordinatord.monitoring.offsets_log.lag import parallel_fold
     from coordinatord.monitoring.offsets_log.lag.fold import KINDS
     from coordinatord.monitoring.offsets_log.source.options import read_options
 
@@ -415,9 +415,9 @@ def test_a_topic_that_another_log_names(tmp_path: Path, monkeypatch: pytest.Monk
     commit = encoded(1, 4, OffsetCommitKey("another", "t", 0), value)
     write_segment(tmp_path / "__consumer_offsets-1", 0, [build_batch([commit], 5)])
     options = read_options({"paths": json.dumps([str(tmp_path)]), "kinds": ",".join(sorted(KINDS))})
-    monkeypatch.setattr(share, "WORTH_BYTES", 0)
+    monkeypatch.setattr(parallel_fold, "WORTH_BYTES", 0)
     for workers in (1, 2):
-        found = looks.Looks(options, None, {}, workers=workers).look(10_000, last=True)
+        found = lag_scan.Looks(options, None, {}, workers=workers).look(10_000, last=True)
         assert [row[:4] for row in found.rows] == [("a group", "t", 3, None), ("another", "t", 0, 7)]
         assert found.members == {"a group": 1}
 
@@ -437,7 +437,7 @@ def test_no_search_for_cycles_while_a_log_is_read(world: tuple[World, str], monk
     monkeypatch.setattr(Fold, "take", watched)
     options = read_options({"paths": json.dumps([world[1]]), "kinds": ",".join(sorted(KINDS))})
     assert gc.isenabled()
-    looks.Looks(options, world[1], {}).look(world[0].now_ms)
+    lag_scan.Looks(options, world[1], {}).look(world[0].now_ms)
     assert gc.isenabled()
     assert seen
     assert not any(seen)
@@ -448,7 +448,7 @@ def test_nobody_waits_for_a_port_that_refuses(
     source: str, world: tuple[World, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second attempt, of a minute, is for a broker that is slow to answer."""
-    monkeypatch.setattr(patience, "PATIENCE_S", 10_000)
+    monkeypatch.setattr(connect_retry, "PATIENCE_S", 10_000)
     where = f"127.0.0.1:{free_port()}"
     arguments = ["--bootstrap", where] if source == "broker" else ["--source", world[1], "--end-offsets", where]
     assert lag(*arguments, status=2) == f"coordinatord: no broker answers at {where}: connection refused.\n"
@@ -458,8 +458,8 @@ def test_nobody_waits_for_a_port_that_refuses(
 def test_one_who_waits_for_a_broker_is_told(
     source: str, world: tuple[World, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "QUICKLY_S", 1)
-    monkeypatch.setattr(patience, "PATIENCE_S", 1)
+    monkeypatch.setattr(connect_retry, "QUICKLY_S", 1)
+    monkeypatch.setattr(connect_retry, "PATIENCE_S", 1)
     listener = socket.create_server(("127.0.0.1", 0))  # takes connections, and never answers
     where = f"127.0.0.1:{listener.getsockname()[1]}"
     arguments = ["--bootstrap", where] if source == "broker" else ["--source", world[1], "--end-offsets", where]

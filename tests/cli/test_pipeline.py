@@ -60,7 +60,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return SUMMARY
 
     monkeypatch.setattr(command, "job_of", lambda given: Job(given["out"]))
-    module(monkeypatch, "run.before", check_run=lambda *_: amount)
+    module(monkeypatch, "run.preflight", check_run=lambda *_: amount)
     module(monkeypatch, "run.delta", delta_settings=dict)
     module(monkeypatch, "run.ingest", SPARKS=(), cause_of=str)
     ours = {
@@ -89,7 +89,7 @@ def test_a_run_names_partitions_without_a_leader(
     done: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     amount = types.SimpleNamespace(is_small=False, is_tiny=False, absent=["__consumer_offsets-3"])
-    module(monkeypatch, "run.before", check_run=lambda *_: amount)
+    module(monkeypatch, "run.preflight", check_run=lambda *_: amount)
     result = run(tmp_path)
     assert (result.exit_code, result.stdout, done) == (0, TOLD.format(out=tmp_path), ["once"]), result.output
     said = "__consumer_offsets-3 has no leader now: what groups write there comes with a later run\n"

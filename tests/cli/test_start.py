@@ -19,7 +19,7 @@ print(*sorted(sys.modules))
 
 NOT_NEEDED = {
     "coordinatord.cli.settings": "another command",
-    "coordinatord.base.config.foreign": "only where a name is not ours",
+    "coordinatord.base.config.ignored_settings": "only where a name is not ours",
     "coordinatord.base.observe.exposition": "the admin thread imports it",
     "coordinatord.base.observe.web": "the admin thread imports it",
     "coordinatord.base.observe.web_server": "the admin thread imports it",

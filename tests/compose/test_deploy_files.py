@@ -15,7 +15,7 @@ import yaml
 
 from coordinatord.base.config.load import from_environment, load
 from coordinatord.cli import cli
-from coordinatord.server.postgresql.front import endpoints as front_endpoints
+from coordinatord.server.postgresql.standby_listener import endpoints as front_endpoints
 from tests.compose.images import NEEDED, PROJECT
 
 DEPLOY = PROJECT / "deploy"

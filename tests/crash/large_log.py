@@ -6,7 +6,7 @@ from pathlib import Path
 
 from coordinatord.broker.log import DataDirectory, LogConfig, LogWriter
 from coordinatord.broker.topics.names import OFFSETS_TOPIC
-from coordinatord.transport.cluster.placement import partition_for
+from coordinatord.transport.cluster.partitioner import partition_for
 from kafka_wire.records.batch import build_batch
 from kafka_wire.records.keys import encode_key, encode_value
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import click
 
 from coordinatord.base.config import TABLE
-from coordinatord.base.config.kinds import written
+from coordinatord.base.config.setting_types import written
 from coordinatord.base.config.settings import HEADINGS
 from coordinatord.cli import cli
 from coordinatord.transport.net.api_versions import OFFERED_FROM
@@ -21,7 +21,7 @@ from tests.structure.sources import ROOT, functions, modules
 MADE = "<!-- Made from the code: pytest tests/docs --rewrite -->"
 DIFFERENCES = ROOT / "tests" / "reference" / "DIFFERENCES.md"
 HELP_COLUMNS = 100
-NO_HANDLERS = ("coordinatord.server.postgresql.wrong_node",)  # serves no API, but names the leader
+NO_HANDLERS = ("coordinatord.server.postgresql.not_leader_responses",)  # serves no API, but names the leader
 
 
 def handlers() -> dict[int, tuple[str, str]]:

@@ -20,9 +20,9 @@ before = set(sys.modules)
 from coordinatord.cli.options import load_or_exit
 from coordinatord.cli import serve
 from coordinatord.base.observe import logs
-from coordinatord.server.daemon import later, process
+from coordinatord.server.daemon import deferred_imports, process
 
-later.MODULES = ()  # a busy machine may be slow to ask
+deferred_imports.MODULES = ()  # a busy machine may be slow to ask
 
 async def first_answer(host, port):
     reader, writer = await asyncio.open_connection(host, port)
@@ -43,8 +43,9 @@ with tempfile.TemporaryDirectory() as directory:
     assert process.run(settings, ask) == 0
 """
 
-OURS = 250
-"""Modules of coordinatord and kafka_wire that a start may import. Those that come later are in server/daemon/later.py.
+OURS = 251
+"""Modules of coordinatord and kafka_wire that a start may import. Those that come later are in
+server/daemon/deferred_imports.py.
 """
 
 ALL = 316
@@ -69,15 +70,15 @@ BY_NEED = {
     "coordinatord.broker.topics.fetch": "a request",
     "coordinatord.broker.topics.produce": "a request",
     "encodings.idna": "hosts that are not ASCII",
-    "coordinatord.server.daemon.guest": "tests",
+    "coordinatord.server.daemon.embedded": "tests",
     "coordinatord.coordination.service.apis.admin": "a request",
     "coordinatord.coordination.service.apis.txn_offset_commit": "a request",
     "coordinatord.server.daemon.worker": "several workers",
-    "coordinatord.coordination.runtime.refusal_table": "an error",
+    "coordinatord.coordination.runtime.error_response_table": "an error",
     "coordinatord.broker.topics.config_apis": "a request",
     "coordinatord.broker.topics.replicas": "a request",
     "coordinatord.coordination.transactions.apis.transactions": "a request",
-    "coordinatord.coordination.transactions.elsewhere": "several workers",
+    "coordinatord.coordination.transactions.remote_transactions": "several workers",
     "email": "the package crc32c",
     "importlib.metadata": "the package crc32c",
     "kafka_wire.api.write_txn_markers": "a request",
@@ -108,17 +109,17 @@ def test_what_is_needed_later_is_imported_later(imported: set[str]) -> None:
 
 LATER = """
 import json, sys
-from coordinatord.server.daemon import daemon, later
+from coordinatord.server.daemon import daemon, deferred_imports
 slices = []
-for module in later.MODULES:
+for module in deferred_imports.MODULES:
     before = set(sys.modules)
-    later.importlib.import_module(module)
+    deferred_imports.importlib.import_module(module)
     slices.append((module, sorted(set(sys.modules) - before)))
 print(json.dumps(slices))
 """
 
 SLICE = 5
-"""Modules that one of later.MODULES may bring, itself among them: meanwhile no request is answered."""
+"""Modules that one of deferred_imports.MODULES may bring, itself among them: meanwhile no request is answered."""
 
 
 def test_what_comes_later_comes_in_small_slices() -> None:

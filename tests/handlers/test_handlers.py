@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from coordinatord.coordination.runtime.partitions import FAILED, LOADING, UNLOADED
-from coordinatord.transport.cluster.placement import partition_for
+from coordinatord.transport.cluster.partitioner import partition_for
 from kafka_wire import registry
 from kafka_wire.api.delete_groups import DeleteGroupsRequest
 from kafka_wire.api.describe_groups import DescribeGroupsRequest

@@ -16,8 +16,8 @@ from coordinatord.coordination.group.events import TxnCommit
 from coordinatord.coordination.service.apis import offsets
 from coordinatord.coordination.service.groups import GroupActor
 from coordinatord.testing.conform.raw_client import RawClient
-from coordinatord.transport.net.slices import run_through
-from coordinatord.transport.net.split import FEW
+from coordinatord.transport.net.batching import FEW
+from coordinatord.transport.net.cooperative_tasks import run_through
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest

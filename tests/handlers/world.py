@@ -19,8 +19,8 @@ from coordinatord.coordination.service.apis.find_coordinator import FindCoordina
 from coordinatord.coordination.service.apis.membership import Membership
 from coordinatord.coordination.service.apis.offsets import Offsets
 from coordinatord.coordination.service.groups import Coordinator
+from coordinatord.server.access.authorized_fastpath import repeating
 from coordinatord.server.access.guard import guarded
-from coordinatord.server.access.repeating import repeating
 from coordinatord.server.fastpath import shortcuts
 from coordinatord.transport.cluster.nodes import Nodes
 from coordinatord.transport.net.connection import Connection

@@ -17,19 +17,19 @@ from typing import Any
 import pytest
 
 from coordinatord.coordination.service import ledger_writer
-from coordinatord.transport.net import slices, split
+from coordinatord.transport.net import batching, cooperative_tasks
 from tests.hostile.turns import Measured
 
 LINE_S = 60e-9
 """CPU time of a line, on average (seconds)."""
 CLOCK_LINE_S = 8 * LINE_S
 """What the line clock takes for a line (seconds). It is fast: slices are short, and a small request has many."""
-SLICED_BY_TIME = (slices, split, ledger_writer)
+SLICED_BY_TIME = (cooperative_tasks, batching, ledger_writer)
 """The modules that look at `perf_counter` to end a slice of work on the event loop."""
 
 CALLBACK = asyncio.Handle._run.__code__
 """What calls each callback of the event loop."""
-SLICE = slices.Slicer._turn.__code__
+SLICE = cooperative_tasks.TaskScheduler._turn.__code__
 """The callback that goes on with a request that is answered in slices."""
 
 

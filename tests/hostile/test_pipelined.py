@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinatord.base.config.admission import STANDARD_AUTHORIZER
+from coordinatord.base.config.access import STANDARD_AUTHORIZER
 from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_wire.api.create_acls import AclCreation, CreateAclsRequest

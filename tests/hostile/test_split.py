@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from coordinatord.transport.net import split
+from coordinatord.transport.net import batching
 from kafka_wire import registry
 from kafka_wire.api_key import ApiKey
 from tests.hostile.largest import Known, largest
@@ -25,7 +25,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Measured, 
 
 VERSIONS = [
     (api_key, version)
-    for api_key, each in split.SPLITS.items()
+    for api_key, each in batching.SPLITS.items()
     for version in registry.versions_of(api_key)
     if version >= each.first_version
 ]
@@ -43,8 +43,8 @@ def test_same_answer(
         if hasattr(request, "allow_auto_topic_creation"):
             request.allow_auto_topic_creation = False
         answers = []
-        for few in (split.FEW, 1 << 30):
-            monkeypatch.setattr(split, "FEW", few)
+        for few in (batching.FEW, 1 << 30):
+            monkeypatch.setattr(batching, "FEW", few)
             peer = daemon.peer()
             peer.send(request, version)
             answers.append(peer.receive())

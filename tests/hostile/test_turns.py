@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from coordinatord.base.config.admission import STANDARD_AUTHORIZER
-from coordinatord.transport.net import limits, split
+from coordinatord.base.config.access import STANDARD_AUTHORIZER
+from coordinatord.transport.net import batching, limits
 from kafka_wire import registry
 from kafka_wire.api.create_acls import AclCreation, CreateAclsRequest
 from kafka_wire.api.delete_acls import DeleteAclsFilter, DeleteAclsRequest
@@ -144,7 +144,7 @@ def all_acls(_count: int) -> DescribeAclsRequest:
 def test_a_long_turn_is_seen(stage: tuple[Measured, Known, Innocent], monkeypatch: pytest.MonkeyPatch) -> None:
     """The measure notices what it is for."""
     daemon, known, _ = stage
-    monkeypatch.setattr(split, "FEW", 1 << 30)
+    monkeypatch.setattr(batching, "FEW", 1 << 30)
     request = next(request for which, request in largest(ApiKey.DESCRIBE_GROUPS, 5, known, 11_000) if "known" in which)
     daemon.longest_s()
     peer = daemon.peer()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_wire.parts import PIECE_BYTES, joined
+from kafka_wire.message_parts import PIECE_BYTES, joined
 
 
 @pytest.mark.parametrize("sizes", [[], [0], [3, 4], [PIECE_BYTES, 1], [2 * PIECE_BYTES + 5, 0, 7], [5, PIECE_BYTES]])

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_wire import registry
 from kafka_wire.api.fetch import AbortedTransaction, FetchableTopicResponse, FetchResponse, PartitionData
-from kafka_wire.parts import MIN_KEPT_BYTES, Parts
+from kafka_wire.message_parts import MIN_KEPT_BYTES, Parts
 
 FETCH = 1
 

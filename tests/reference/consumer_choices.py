@@ -16,7 +16,7 @@ from typing import Any
 from unittest import mock
 
 from coordinatord.broker.topics.catalogue import Catalogue
-from coordinatord.coordination.group.consumer import downgrade, epochs
+from coordinatord.coordination.group.consumer import downgrade, group_epoch
 from coordinatord.coordination.group.consumer.assignors.spec import Assignor, GroupSpec, Slices
 from coordinatord.coordination.group.state import Group
 from tests.reference.consumer_player import Choices, ConsumerPlayer
@@ -56,7 +56,7 @@ class ConsumerChoices(LeaderChoice):
     @contextmanager
     def installed(self) -> Iterator[ConsumerChoices]:
         """Within this block every group of this process asks us."""
-        write_metadata, assignors, new_id = downgrade.write_metadata, epochs.ASSIGNORS, Catalogue.new_id
+        write_metadata, assignors, new_id = downgrade.write_metadata, group_epoch.ASSIGNORS, Catalogue.new_id
 
         def downgraded(group: Group, *arguments: Any) -> Any:
             self.orphaned.add(group.group_id)  # whose leader is the first member in Kafka's hash map
@@ -80,7 +80,7 @@ class ConsumerChoices(LeaderChoice):
             stack.enter_context(mock.patch.object(downgrade, "write_metadata", downgraded))
             stack.enter_context(
                 mock.patch.object(
-                    epochs, "ASSIGNORS", {name: partial(assigned, each) for name, each in assignors.items()}
+                    group_epoch, "ASSIGNORS", {name: partial(assigned, each) for name, each in assignors.items()}
                 )
             )
             stack.enter_context(mock.patch.object(Catalogue, "new_id", topic_id))

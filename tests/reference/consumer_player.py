@@ -12,7 +12,7 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from coordinatord.testing.conform.canonical import filled, parts, put_in_order, rendered
+from coordinatord.testing.conform.normalized import filled, parts, put_in_order, rendered
 from coordinatord.testing.conform.raw_client import Answer
 from coordinatord.testing.conform.settling import settle
 from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from coordinatord.testing.conform.canonical import Names
+from coordinatord.testing.conform.normalized import Names
 from kafka_wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions

@@ -36,7 +36,7 @@ ALLOWED = (
     Known(
         "the order of members in JoinGroup and DescribeGroups, and of groups in ListGroups and DeleteGroups",
         "Kafka's is that of a java.util.HashMap, ours is the order of arrival",
-        "coordinatord/testing/conform/canonical.py",
+        "coordinatord/testing/conform/normalized.py",
     ),
     Known(
         "which of several sessions expires first when they expire at the same instant",
@@ -169,7 +169,7 @@ ALLOWED = (
         "Kafka begins a new segment only at an append, so it does not compact the records of the active segment "
         "until then, however old they are. We also go by the segment's age: segment.ms, or max.compaction.lag.ms "
         "if that is less",
-        "coordinatord/broker/log/dirt.py",
+        "coordinatord/broker/log/cleanable.py",
     ),
     Known(
         "batches without records in a compacted log",

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from coordinatord.testing.conform.canonical import Names, filled, parts, put_in_order, rendered
+from coordinatord.testing.conform.normalized import Names, filled, parts, put_in_order, rendered
 from coordinatord.testing.conform.raw_client import Answer, RawClient
 from kafka_wire.api.delete_groups import DeleteGroupsRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest

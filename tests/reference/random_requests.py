@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from coordinatord.testing.conform.canonical import Names
+from coordinatord.testing.conform.normalized import Names
 from kafka_wire.api.delete_groups import DeleteGroupsRequest
 from kafka_wire.api.describe_groups import DescribeGroupsRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from coordinatord.broker.log import DataDirectory, LogConfig, PartitionLog, checkpoint
-from coordinatord.broker.log.cleaner import Cleaner, CleanerSettings, Here
+from coordinatord.broker.log.cleaner import Cleaner, CleanerSettings, InProcess
 from coordinatord.broker.log.disk import OsDisk
 from coordinatord.broker.log.writer import LogWriter
 from kafka_wire.records.batch import BatchHeader, Record, iterate_batches, records
@@ -143,7 +143,7 @@ def clean(data_dir: Path, now_ms: int) -> None:
         writer,
         loop,
         CleanerSettings(),
-        workshop=Here(data.disk),
+        workshop=InProcess(data.disk),
         worker=own,
         now_ms=lambda: now_ms,
         on_failed=lambda log, error: failures.append(error),

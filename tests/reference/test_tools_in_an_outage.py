@@ -23,7 +23,7 @@ from coordinatord.monitoring.offsets_log.source.broker import BrokerTail
 from coordinatord.monitoring.offsets_log.source.end_offsets import from_broker
 from coordinatord.monitoring.offsets_log.source.options import read_options
 from coordinatord.monitoring.offsets_log.source.tail import check_kept
-from coordinatord.transport.cluster.placement import partition_for
+from coordinatord.transport.cluster.partitioner import partition_for
 from tests.daemon import free_port
 from tests.reference.broker import KafkaBroker, prepare_broker, running_broker, wait_until_serving
 

@@ -1,7 +1,8 @@
 """The Python blocks of the docs run as they stand there.
 
-Each block of docs/testing.md is a file of tests: pytest runs it without a conftest, with the one setting that the page
-names. The blocks of README.md and docs/acls.md are programs; of them only the address is replaced.
+Each block with a test, in docs/testing.md and README.md, is a file of tests: pytest runs it without a conftest, with
+the one setting that the page names. The other blocks of README.md and docs/acls.md are programs; of them only the
+address is replaced.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ def blocks(page: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), re.M | re.S)
 
 
-RECIPES = blocks("docs/testing.md")
+TEST = re.compile(r"^(?:async )?def (test_\w+)\(", re.M)
+RECIPES = [*blocks("docs/testing.md"), *filter(TEST.search, blocks("README.md"))]
 
 
 def require_passed(pytester: pytest.Pytester, files: list[str]) -> None:
@@ -37,7 +39,7 @@ def require_passed(pytester: pytest.Pytester, files: list[str]) -> None:
     outcomes = result.parseoutcomes()
     assert set(outcomes) <= {"passed", "warnings", "warning"}, outcomes
     for number, block in enumerate(files):
-        for name in re.findall(r"^(?:async )?def (test_\w+)", block, re.M):
+        for name in TEST.findall(block):
             result.stdout.re_match_lines([rf"PASSED test_block_{number}\.py::{name}\b.*"])
 
 
@@ -54,7 +56,7 @@ def test_the_recipes_for_other_clients_run(pytester: pytest.Pytester) -> None:
 
 def test_each_recipe_has_a_test() -> None:
     assert len(RECIPES) >= 10
-    assert all(re.search(r"^(?:async )?def test_\w+\(", block, re.M) for block in RECIPES)
+    assert all(map(TEST.search, RECIPES))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,7 @@ def test_the_programs_of_other_pages_run(
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
     }
-    (program,) = blocks(page)
+    (program,) = [block for block in blocks(page) if not TEST.search(block)]
     assert address in program
     names: dict[str, Any] = {}
     with Kafka(settings=settings) as kafka:

@@ -1,8 +1,8 @@
 """Settings: Kafka's names and defaults, from a file, the environment and flags.
 
-`settings.py` has the table and the object with the values, `kinds.py` the declaration of a row and the parsing of a
-value, `address.py` listeners, `load.py` the sources, `rules.py` rules for combinations of settings, `foreign.py`
-Kafka's names that have no effect in coordinatord.
+`settings.py` has the table and the object with the values, `setting_types.py` the declaration of a row and the parsing
+of a value, `address.py` listeners, `load.py` the sources, `rules.py` rules for combinations of settings,
+`ignored_settings.py` Kafka's names that have no effect in coordinatord.
 """
 
 from coordinatord.base.config.address import Endpoint, Listener

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 
-from coordinatord.base.config.kinds import Unacceptable, listed, shown
+from coordinatord.base.config.setting_types import Unacceptable, listed, shown
 from kafka_wire.values import FrozenValue, frozen
 
 WILDCARDS = frozenset({"", "0.0.0.0", "::"})

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from coordinatord.base.config import rules, security
-from coordinatord.base.config.kinds import Unacceptable
 from coordinatord.base.config.security import Override
+from coordinatord.base.config.setting_types import Unacceptable
 from coordinatord.base.config.settings import ALIASES, TABLE, Settings
 from kafka_wire.values import FrozenValue, frozen
 
@@ -196,7 +196,7 @@ def _from_properties(content: bytes, path: Path) -> list[Entry]:
 
 
 def _is_foreign(name: str) -> bool:
-    from coordinatord.base.config.foreign import is_foreign  # hardly anybody needs the list
+    from coordinatord.base.config.ignored_settings import is_foreign  # hardly anybody needs the list
 
     return is_foreign(name)
 
@@ -204,7 +204,7 @@ def _is_foreign(name: str) -> bool:
 def _unknown(entry: Entry) -> str:
     import difflib
 
-    from coordinatord.base.config.foreign import NAMES
+    from coordinatord.base.config.ignored_settings import NAMES
 
     # Who writes group_max_size or a flag's name means group.max.size or the setting behind the flag.
     spelled = entry.name.lower().replace("_", ".").replace("-", ".")

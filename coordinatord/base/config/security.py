@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Final
 
-from coordinatord.base.config.kinds import (
+from coordinatord.base.config.setting_types import (
     LONG_MAX,
     Unacceptable,
     boolean,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+from coordinatord.base.config.access import AdmissionSettings
 from coordinatord.base.config.address import (
     Endpoint,
     Listener,
@@ -20,8 +21,9 @@ from coordinatord.base.config.address import (
     parse_listeners,
     parse_protocol_map,
 )
-from coordinatord.base.config.admission import AdmissionSettings
-from coordinatord.base.config.kinds import (
+from coordinatord.base.config.security import ROWS as SECURITY
+from coordinatord.base.config.security import Override, SecuritySettings, of_listener, optional_text
+from coordinatord.base.config.setting_types import (
     LONG_MAX,
     Setting,
     boolean,
@@ -35,8 +37,6 @@ from coordinatord.base.config.kinds import (
     ratio,
     words,
 )
-from coordinatord.base.config.security import ROWS as SECURITY
-from coordinatord.base.config.security import Override, SecuritySettings, of_listener, optional_text
 from coordinatord.base.config.storage import ROWS as STORAGE
 from coordinatord.base.config.storage import StorageSettings
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from coordinatord.base.config.admission import AdmissionSettings
-from coordinatord.base.config.kinds import Setting, declared, integer, parsed, storage_address
+from coordinatord.base.config.access import AdmissionSettings
 from coordinatord.base.config.security import optional_text
+from coordinatord.base.config.setting_types import Setting, declared, integer, parsed, storage_address
 
 
 @dataclasses.dataclass(slots=True, kw_only=True, init=False, repr=False, eq=False)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from coordinatord.base.config import Listener
 from coordinatord.base.observe.health import Health
+from coordinatord.base.observe.log_part import Part
 from coordinatord.base.observe.logger import get_logger
 from coordinatord.base.observe.metrics import Metrics
-from coordinatord.base.observe.part import Part
 
 if TYPE_CHECKING:
     import asyncio

@@ -16,9 +16,9 @@ from prometheus_client.registry import Collector
 
 from coordinatord.base.observe.exposition import ShellCollector, registry
 from coordinatord.base.observe.health import Health
+from coordinatord.base.observe.log_part import Document, Part
 from coordinatord.base.observe.logger import get_logger
 from coordinatord.base.observe.metrics import Metrics
-from coordinatord.base.observe.part import Document, Part
 from kafka_wire.errors import ErrorCode
 from kafka_wire.registry import API_NAMES
 

@@ -9,10 +9,10 @@
     for batch in replay(log): ...                  # all batches, once, in order
     writer.close(); data.close()
 
-data_dir.py → recovery.py (repairs after a crash) → partition_log.py (offsets, segments, reading) → writer.py (flush
+data_dir.py  → recovery.py (repairs after a crash) → partition_log.py (offsets, segments, reading) → writer.py (flush
 epochs) → flusher.py + journal.py (durability). Compaction: cleaner.py (schedule) → cleaning.py (selection of records;
-runs in its own process) → swap.py (replacement of the old segments). Files are accessed only through disk.py, so that
-simulated_disk.py can replace the disk.
+runs in its own process) → segment_swap.py (replacement of the old segments). Files are accessed only through disk.py,
+so that simulated_disk.py  can replace the disk.
 """
 
 from coordinatord.broker.log.config import LogConfig

@@ -2,11 +2,10 @@
 
 The work is split among three places, so that no client waits for it:
 
-- the event loop checks a few logs per turn (dirt.py), changes lists of segments, and renames new files to their final
-  names;
-- the cleaner's own thread renames, flushes and removes files (swap.py), and waits for
-- the workshop that runs `cleaning.clean`: a separate process (cleaner_process.py), because a thread that decodes
-  records in Python would keep the interpreter's lock from the event loop for milliseconds at a time.
+- the event loop checks a few logs per turn (cleanable.py), changes lists of segments, and renames new files to their
+final names; - the cleaner's own thread renames, flushes and removes files (segment_swap.py), and waits for - the
+workshop that runs `cleaning.clean`: a separate process (cleaner_process.py), because a thread that decodes records in
+Python would keep the interpreter's lock from the event loop for milliseconds at a time.
 
 ```
 loop     look ──► assess ──► Job ─────┐          ┌─► replace_segments ─┐       ┌─► finish ─┐
@@ -27,10 +26,10 @@ from itertools import zip_longest
 from typing import Protocol, TypeVar
 
 from coordinatord.base.threads import EventLoop, Worker
-from coordinatord.broker.log import swap
+from coordinatord.broker.log import segment_swap
+from coordinatord.broker.log.cleanable import LogToClean, assess, roll_is_due
 from coordinatord.broker.log.cleaning import Cleaned, Job, SegmentSize, Statistics, clean
 from coordinatord.broker.log.data_dir import DataDirectory
-from coordinatord.broker.log.dirt import Dirt, assess, roll_is_due
 from coordinatord.broker.log.disk import Disk
 from coordinatord.broker.log.errors import CleanerLost
 from coordinatord.broker.log.index import OFFSET_ENTRY, TIME_ENTRY
@@ -59,7 +58,7 @@ class CleaningStopped(Exception):
     """Raised when cleaning cannot continue: the daemon is stopping, or the topic was deleted."""
 
 
-class Workshop(Protocol):
+class CleanerBackend(Protocol):
     """Backend that rewrites logs. Called on the cleaner's thread."""
 
     def clean(self, job: Job) -> Iterator[Cleaned | Statistics]:
@@ -72,8 +71,8 @@ class Workshop(Protocol):
         """End the current work. Called on the event loop's thread."""
 
 
-class Here:
-    """Workshop that rewrites logs on the calling thread: for tests, and if no process can be started."""
+class InProcess:
+    """CleanerBackend that rewrites logs on the calling thread: for tests, and if no process can be started."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
@@ -119,7 +118,7 @@ class CleanerState:
 class _Run:
     """The cleaning of one log."""
 
-    dirt: Dirt
+    dirt: LogToClean
     job: Job
     results: Iterator[Cleaned | Statistics]
     #: a new segment has replaced old ones, but does not have its final name yet
@@ -136,7 +135,7 @@ class Cleaner:
         loop: EventLoop,
         settings: CleanerSettings,
         *,
-        workshop: Workshop,
+        workshop: CleanerBackend,
         worker: Worker,
         now_ms: Callable[[], int],
         first_unstable: Callable[[PartitionLog], int] = lambda log: log.high_watermark,
@@ -161,7 +160,7 @@ class Cleaner:
         self._tag = tag
         self._run: _Run | None = None
         self._looking: Iterator[PartitionLog] | None = None
-        self._dirtiest: Dirt | None = None
+        self._dirtiest: LogToClean | None = None
         self._max_ratio = 0.0
         self._max_delay_ms = 0
         self._closed = False
@@ -234,7 +233,7 @@ class Cleaner:
 
     # Cleaning one log, step by step
 
-    def _begin(self, dirt: Dirt) -> None:
+    def _begin(self, dirt: LogToClean) -> None:
         """Start to clean one log. If responses do not wait for a flush, a marker in the active segment may still be
         lost. Its transaction would then be open again, and the records that its records outdate must still exist.
         """
@@ -267,7 +266,7 @@ class Cleaner:
         run = self._run = _Run(dirt, job, iter(()))
 
         def begin() -> Cleaned | Statistics:
-            swap.discard(self._data.disk, job.directory)
+            segment_swap.discard(self._data.disk, job.directory)
             run.results = self._workshop.clean(job)
             return self._next_group(run)
 
@@ -277,7 +276,7 @@ class Cleaner:
         """Rewrite the next group and commit it, on the worker."""
         result = next(run.results)
         if isinstance(result, Cleaned):
-            swap.commit(self._data.disk, run.job.directory, result, run.job.tag)
+            segment_swap.commit(self._data.disk, run.job.directory, result, run.job.tag)
         return result
 
     def _got(self, run: _Run, result: Cleaned | Statistics) -> None:
@@ -319,7 +318,7 @@ class Cleaner:
                 if log.deleted:
                     raise CleaningStopped
                 self._writer.forget_segment(segment)
-                removed += swap.set_aside(disk, log.directory, segment.base_offset)
+                removed += segment_swap.set_aside(disk, log.directory, segment.base_offset)
         disk.sync_dir(log.directory)
         for path in removed:
             with contextlib.suppress(FileNotFoundError):
@@ -329,7 +328,7 @@ class Cleaner:
         """Rename the new segment's files to their final names. On the event loop's thread, which does all reading."""
         log = run.dirt.log
         try:
-            swap.finish(self._data.disk, log.directory, cleaned)
+            segment_swap.finish(self._data.disk, log.directory, cleaned)
         except OSError as error:
             self._failed(run, error)
             return

@@ -3,7 +3,7 @@
 `clean(disk, job)` does what Kafka's Cleaner does, in three passes:
 
 1. *Survey*, headers only: the aborted transactions, the first offset of the first open transaction, and each producer's
-   last batch (survey.py).
+   last batch (transaction_scan.py).
 2. *Map*: the keys of the dirty part, oldest segment first, into an OffsetMap, until it is full.
 3. *Rewrite*: all segments from the log's first to the last mapped one, in groups that fit into one segment, each into
    new files beside the old ones.
@@ -39,7 +39,7 @@ from coordinatord.broker.log.segment import (
     Segment,
     segment_name,
 )
-from coordinatord.broker.log.survey import Fates, Survey, survey
+from coordinatord.broker.log.transaction_scan import Fates, Survey, survey
 from kafka_wire.records.batch import CONTROL, HEADER, BatchHeader, record_bytes
 from kafka_wire.records.rewrite import emptied, rewritten, spans
 

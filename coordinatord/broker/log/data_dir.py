@@ -2,8 +2,8 @@
 
 Opening takes the lock, checks `meta.properties`, and, unless the last owner stopped cleanly, repeats the journal and
 checks the last segment of every partition (recovery.py). Partitions are directories `<topic>-<partition>`; a removal
-first renames the directory to `….<id>-delete`, so that a crash cannot leave half a partition under its name. All other
-entries are foreign and stay (ownership.py).
+first renames the directory to `….<id>-delete`, so that a crash leaves no half partition. Other entries are foreign and
+stay (ownership.py).
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from coordinatord.broker.log import checkpoint, epochs, names, ownership, shares
-from coordinatord.broker.log.absent import AbsentLog
+from coordinatord.broker.log import checkpoint, leader_epoch_cache, names, ownership, worker_checkpoints
 from coordinatord.broker.log.config import LogConfig
 from coordinatord.broker.log.disk import Disk, FilePool, Lock, OsDisk, read_text, replace_text
 from coordinatord.broker.log.errors import DataDirectoryError, LogDamaged
@@ -25,32 +24,23 @@ from coordinatord.broker.log.journal import (
     refuse_foreign,
     spare_names,
 )
-from coordinatord.broker.log.ownership import Catalogued, Foreign, Found, Judged, ReadCatalogued
+from coordinatord.broker.log.ownership import Foreign, Found, Judged, ReadCatalogued, no_catalogue, or_empty
 from coordinatord.broker.log.partition_log import PartitionLog
 from coordinatord.broker.log.recovery import Known, Opened, PartitionRecovery, open_clean, open_recovering
+from coordinatord.broker.log.remote_log import AbsentLog
 from coordinatord.broker.log.segment_write import Writable
-from coordinatord.broker.log.shares import Share
 from coordinatord.broker.log.versions import brought_up
+from coordinatord.broker.log.worker_checkpoints import WorkerShare
 
-#: Open files kept for reading. A service has 1,024 descriptors by default, and connections need most of them.
 READ_FILES = 128
+"""Open files kept for reading. A service has 1,024 descriptors by default, and connections need most of them."""
 
 TopicPartition = tuple[str, int]
-
 _ABSENT_CONFIG = LogConfig()
 
 
 def default_config(_topic: str) -> LogConfig:
     return LogConfig()
-
-
-def no_catalogue(_disk: Disk, _path: str) -> None:
-    """Without a catalogue, every directory that looks like a partition is ours."""
-
-
-def _or_nothing(catalogued: ReadCatalogued) -> ReadCatalogued:
-    """In a directory without an owner, no partition is ours, whatever it looks like."""
-    return lambda disk, path: catalogued(disk, path) or Catalogued({}, {})
 
 
 def _untold(_foreign: Foreign) -> None:
@@ -65,7 +55,7 @@ class DataDirectory:
     """An open, locked data directory. One thread uses it: the event loop's."""
 
     def __init__(
-        self, path: str, disk: Disk, lock: Lock | None, cluster_id: str, node_id: int, share: Share | None = None
+        self, path: str, disk: Disk, lock: Lock | None, cluster_id: str, node_id: int, share: WorkerShare | None = None
     ) -> None:
         """Without a `lock`, another process holds it for this one."""
         self.path = path
@@ -121,7 +111,7 @@ class DataDirectory:
         try:
             is_new = disk.kind(f"{path}/{checkpoint.META_PROPERTIES}") is None
             if is_new:
-                catalogued = _or_nothing(catalogued)
+                catalogued = or_empty(catalogued)
             properties = _check_owner(disk, path, node_id, cluster_id)
             data = cls(path, disk, lock, properties["cluster.id"], node_id)
             data.leader_epoch = max(leader_epoch, checkpoint.leader_epoch_of(disk, path))
@@ -135,7 +125,7 @@ class DataDirectory:
     def open_share(
         cls,
         path: str,
-        share: Share,
+        share: WorkerShare,
         *,
         cluster_id: str,
         node_id: int,
@@ -145,7 +135,7 @@ class DataDirectory:
         on_opened: Callable[[int, int], object] = _uncounted,
         disk: Disk | None = None,
     ) -> DataDirectory:
-        """Open one worker's share of a directory that its supervisor opened and divided (shares.py)."""
+        """Open one worker's share of a directory that its supervisor opened and divided (worker_checkpoints.py)."""
         data = cls(path.rstrip(os.sep) or os.sep, disk or OsDisk(), None, cluster_id, node_id, share)
         data.leader_epoch = checkpoint.leader_epoch_of(data.disk, data.path)
         data._open_partitions(config_for, catalogued, on_foreign, on_opened)
@@ -166,15 +156,17 @@ class DataDirectory:
         journals, spares = journal_names(entries, worker), spare_names(entries, worker)
         stale = [*journals, *spares]
         if share is None:
-            stale += [name for name in entries if name == checkpoint.CLEAN_SHUTDOWN or shares.is_checkpoint(name)]
-        ownership.refuse_others(disk, self.path, [*stale, *shares.CHECKPOINTS])
+            stale += [
+                name for name in entries if name == checkpoint.CLEAN_SHUTDOWN or worker_checkpoints.is_checkpoint(name)
+            ]
+        ownership.refuse_others(disk, self.path, [*stale, *worker_checkpoints.CHECKPOINTS])
         writes: dict[str, list[JournalEntry]] = {}
         for entry in read_journals(disk, self.path, journals):
             writes.setdefault(entry.name, []).append(entry)
         refuse_foreign(disk, self.path, [*journals, *spares])
         self.was_clean = checkpoint.CLEAN_SHUTDOWN in entries and not journals if share is None else share.is_recovered
-        self.start_offsets = shares.read_checkpoint(disk, self.path, entries, checkpoint.LOG_START, worker)
-        flushed = shares.read_checkpoint(disk, self.path, entries, checkpoint.RECOVERY_POINT, worker)
+        self.start_offsets = worker_checkpoints.read_checkpoint(disk, self.path, entries, checkpoint.LOG_START, worker)
+        flushed = worker_checkpoints.read_checkpoint(disk, self.path, entries, checkpoint.RECOVERY_POINT, worker)
         judge = ownership.Judge(disk, self.path, catalogued(disk, self.path), flushed)
         judged = judge.judge(entries, None if share is None else share.owns)
         self._refuse_missing(flushed, entries, judged.ours)
@@ -195,7 +187,9 @@ class DataDirectory:
             self.write_start_offsets()
         self.cleaned_offsets = {
             key: offset
-            for key, offset in shares.read_checkpoint(disk, self.path, entries, checkpoint.CLEANER, worker).items()
+            for key, offset in worker_checkpoints.read_checkpoint(
+                disk, self.path, entries, checkpoint.CLEANER, worker
+            ).items()
             if key in self.logs and offset <= self.logs[key].end_offset
         }
         if self.cleaned_offsets:
@@ -258,7 +252,7 @@ class DataDirectory:
             if opened.recovery and (opened.recovery.truncated_bytes or opened.recovery.journal_writes):
                 self.recovered.append(opened.recovery)
         log = PartitionLog(directory, *key, topic_id, config, self.files, on_disk=True)
-        stored = epochs.read(self.disk, directory)
+        stored = leader_epoch_cache.read(self.disk, directory)
         first = opened.segments[0].base_offset if opened.segments else 0
         start = min(max(self.start_offsets.get(key, 0), first), max(opened.end_offset, first))
         if key in self.start_offsets:
@@ -274,7 +268,7 @@ class DataDirectory:
         number for the directory, so that a start writes one file, not one for each partition.
         """
         self.leader_epoch = 1 + max([self.leader_epoch, *(log.leader_epoch for log in self.logs.values())])
-        if self.leader_epoch > epochs.MAX_EPOCH:
+        if self.leader_epoch > leader_epoch_cache.MAX_EPOCH:
             raise DataDirectoryError(f"{self.path} has the last leader epoch that there is: it cannot be led any more")
         checkpoint.write_leader_epoch(self.disk, self.path, self.leader_epoch)
         for log in self.logs.values():
@@ -296,7 +290,7 @@ class DataDirectory:
         directory.
         """
         created = []
-        first = ((self.leader_epoch, 0),) if self.leader_epoch else epochs.FIRST
+        first = ((self.leader_epoch, 0),) if self.leader_epoch else leader_epoch_cache.FIRST
         for partition in partitions:
             key = topic, partition
             if key in self.logs:
@@ -314,8 +308,8 @@ class DataDirectory:
         return created
 
     def take(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> PartitionLog:
-        """Open a partition that another process has just given up (hand_over.py), or create it if it has no directory.
-        Blocks: its last segment is read.
+        """Open a partition that another process has just given up (partition_transfer.py), or create it if it has no
+        directory. Blocks: its last segment is read.
         """
         found = Found((topic, partition), f"{topic}-{partition}", topic_id)
         if checkpoint.read_topic_id(self.disk, self._file(found.name)) == topic_id:
@@ -332,7 +326,7 @@ class DataDirectory:
         log = AbsentLog(directory, topic, partition, topic_id, _ABSENT_CONFIG, self.files, on_disk=False)
         log.leader_epoch = self.leader_epoch if leader_epoch is None else leader_epoch
         if leader_epoch is None and checkpoint.read_topic_id(self.disk, directory) == topic_id:
-            log.leader_epoch = max(log.leader_epoch, epochs.read(self.disk, directory)[-1][0])
+            log.leader_epoch = max(log.leader_epoch, leader_epoch_cache.read(self.disk, directory)[-1][0])
         return log
 
     def make_directory(self, log: Writable) -> None:
@@ -344,7 +338,7 @@ class DataDirectory:
                 foreign = Foreign(log.name, "it has the name of one of our partitions")
                 self._on_foreign(ownership.set_aside(self.disk, self.path, foreign))
                 self.disk.mkdir(log.directory)
-        epochs.write(self.disk, log.directory, log.leader_epochs, is_named=False)  # the next line does it
+        leader_epoch_cache.write(self.disk, log.directory, log.leader_epochs, is_named=False)  # the next line does it
         checkpoint.write_topic_id(self.disk, log.directory, log.topic_id)
 
     def remove(self, logs: Sequence[PartitionLog]) -> list[str]:
@@ -420,7 +414,7 @@ class DataDirectory:
         return f"{self.path}/{name}"
 
     def _checkpoint(self, name: str) -> str:
-        return self._file(name if self.share is None else shares.checkpoint_name(name, self.share.worker))
+        return self._file(name if self.share is None else worker_checkpoints.checkpoint_name(name, self.share.worker))
 
     def _forget_offsets(self, keys: Sequence[TopicPartition]) -> None:
         """Drop a removed partition's offsets from the checkpoints: a new partition may get its name."""

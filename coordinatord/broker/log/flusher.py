@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from coordinatord.broker.log import epochs
+from coordinatord.broker.log import leader_epoch_cache
 from coordinatord.broker.log.data_dir import DataDirectory
 from coordinatord.broker.log.disk import FilePool
 from coordinatord.broker.log.journal import SPLIT_BYTES, Journal, JournalWrite
@@ -28,7 +28,7 @@ from coordinatord.broker.log.segment import (
     Segment,
 )
 from coordinatord.broker.log.segment_write import SegmentWrite, Writable
-from kafka_wire.parts import joined
+from kafka_wire.message_parts import joined
 
 #: Open files kept for writing: those of the fifty offsets partitions, each with its two indexes, and some spare.
 WRITE_FILES = 192
@@ -158,7 +158,7 @@ class Flusher:
         for write in writes:
             log = write.log
             if log.has_new_epoch:
-                epochs.write(self._disk, log.directory, log.leader_epochs)
+                leader_epoch_cache.write(self._disk, log.directory, log.leader_epochs)
                 log.has_new_epoch = False
 
     def _write_journal(self, epoch: int, writes: list[SegmentWrite]) -> None:

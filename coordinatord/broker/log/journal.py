@@ -22,18 +22,11 @@ a torn tail, which is cut off. All of a journal was flushed before the next jour
 record of the journal is marked as the last.
 
 `journal-<first epoch, 20 digits>` (`journal-worker-1-<first epoch>` if several processes share the directory, see
-shares.py) is a sequence of records, each starting where the previous one ended. The last record is followed by zeros,
-or by the file's earlier content, whose records all have lower epochs than the one in the file's name:
-```
- 0  4  "CdJ1"
- 4  4  record length
- 8  4  CRC-32C of what follows, to the record's end
-12  8  flush epoch
-20  4  flags (1: everything before this record was flushed when it was written; 2: the journal's last one)
-24  4  entries
-28     per entry: 16 topic id, 8 segment base offset, 4 position, 4 data length, 2 name length,
-       name "topic-partition", data
-```
+worker_checkpoints.py) is a sequence of records, each starting where the previous one ended. The last record is followed
+by zeros, or by the file's earlier content, whose records all have lower epochs than the one in the file's name: ``` 0
+4  "CdJ1" 4  4  record length 8  4  CRC-32C of what follows, to the record's end 12  8  flush epoch 20  4  flags (1:
+everything before this record was flushed when it was written; 2: the journal's last one) 24  4  entries 28     per
+entry: 16 topic id, 8 segment base offset, 4 position, 4 data length, 2 name length, name "topic-partition", data ```
 """
 
 from __future__ import annotations
@@ -46,7 +39,7 @@ from typing import NamedTuple
 
 from coordinatord.broker.log.disk import Disk, File
 from coordinatord.broker.log.errors import LogDamaged
-from kafka_wire.parts import joined
+from kafka_wire.message_parts import joined
 from kafka_wire.records.crc import crc32c
 
 PREFIX = "journal-"

@@ -1,8 +1,8 @@
 """Exact names of our files and directories: entries with other names are foreign.
 
 A data directory has `TOPIC-N` for each partition, with segments (`<20 digits>.log` and their indexes), snapshots of
-producers, and the small files of checkpoint.py and epochs.py. Kafka's broker writes the same names; temporary files
-have one more suffix.
+producers, and the small files of checkpoint.py and leader_epoch_cache.py. Kafka's broker writes the same names;
+temporary files have one more suffix.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from coordinatord.broker.log import checkpoint, epochs
+from coordinatord.broker.log import checkpoint, leader_epoch_cache
 from coordinatord.broker.log.config import LONG_MAX
 from coordinatord.broker.log.segment import CLEANED_SUFFIX, DELETED_SUFFIX, LOG_SUFFIX, SWAP_SUFFIX
 
@@ -37,7 +37,7 @@ _SEGMENT = re.compile(r"([0-9]{20})\.(?:log|index|timeindex|txnindex)")
 _ASIDE = re.compile(r"[0-9]{20}\.(?:log|index|timeindex|txnindex|snapshot)(?:\.[^.]+)?\.(?:cleaned|swap|deleted)")
 #: `.removed` are the side files of a repair
 _OF_A_PARTITION = re.compile(r"[0-9]{20}\.(?:log|index|timeindex|txnindex|snapshot)(?:\.[0-9]+(?:\..+)?\.removed)?")
-_SMALL = (checkpoint.PARTITION_METADATA, epochs.FILE)
+_SMALL = (checkpoint.PARTITION_METADATA, leader_epoch_cache.FILE)
 
 assert all(suffix in _ASIDE.pattern for suffix in (each[1:] for each in (CLEANED_SUFFIX, SWAP_SUFFIX, DELETED_SUFFIX)))
 

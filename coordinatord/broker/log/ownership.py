@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coordinatord.broker.log import checkpoint, epochs, names
+from coordinatord.broker.log import checkpoint, leader_epoch_cache, names
 from coordinatord.broker.log.checkpoint import TopicPartition
 from coordinatord.broker.log.disk import Disk, read_text
 from coordinatord.broker.log.errors import DataDirectoryError, LogDamaged
@@ -47,6 +47,15 @@ class Catalogued(NamedTuple):
 
 ReadCatalogued = Callable[[Disk, str], Catalogued | None]
 """Called with the disk and the data directory; returns None if there is no catalogue."""
+
+
+def no_catalogue(_disk: Disk, _path: str) -> None:
+    """Return no catalogue: every directory that looks like a partition is one."""
+
+
+def or_empty(catalogued: ReadCatalogued) -> ReadCatalogued:
+    """Return a reader for a directory without an owner: without a catalogue, no directory is a partition."""
+    return lambda disk, path: catalogued(disk, path) or Catalogued({}, {})
 
 
 class Foreign(NamedTuple):
@@ -207,7 +216,7 @@ def _is_beginning(disk: Disk, path: str, name: str) -> bool:
     if disk.kind(path) != "file" or not names.is_of_a_partition(name):
         return False
     text = read_text(disk, path, _MOST_BEGUN_BYTES + 1) or ""
-    if name == epochs.FILE:
+    if name == leader_epoch_cache.FILE:
         return _FIRST_EPOCH.fullmatch(text) is not None
     return name.endswith(names.TEMPORARY_SUFFIX) and len(text) <= _MOST_BEGUN_BYTES
 

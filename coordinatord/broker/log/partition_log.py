@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
 
-from coordinatord.broker.log import epochs
+from coordinatord.broker.log import leader_epoch_cache
 from coordinatord.broker.log.config import MAX_BATCH_BYTES, LogConfig
 from coordinatord.broker.log.disk import FilePool
 from coordinatord.broker.log.errors import LogDamaged, OffsetOutOfRange
@@ -77,7 +77,7 @@ class PartitionLog:
         self.name = f"{topic}-{partition}"
         self.topic_id = topic_id
         self.config = config
-        self.leader_epochs = epochs.FIRST
+        self.leader_epochs = leader_epoch_cache.FIRST
         self.leader_epoch = 0
         #: the current leader epoch is not in the checkpoint: it must be before a record of it is visible
         self.has_new_epoch = False
@@ -127,13 +127,15 @@ class PartitionLog:
             self._index_entries = segments[-1].index_count
             self._time_index_entries = segments[-1].time_index_count
 
-    def lead(self, epoch: int, stored: epochs.LeaderEpochs) -> None:
+    def lead(self, epoch: int, stored: leader_epoch_cache.LeaderEpochs) -> None:
         """Append with leader epoch `epoch` from now on. `stored` are the epochs in the checkpoint, none of them above:
         those from the log's end on have no records, as in Kafka's LogLoader and Partition.makeLeader.
         """
-        kept = epochs.from_start(epochs.cut_from(stored, self.end_offset), self.log_start_offset)
+        kept = leader_epoch_cache.from_start(
+            leader_epoch_cache.cut_from(stored, self.end_offset), self.log_start_offset
+        )
         self.leader_epoch = epoch
-        self.leader_epochs = epochs.assigned(kept, epoch, self.end_offset)
+        self.leader_epochs = leader_epoch_cache.assigned(kept, epoch, self.end_offset)
         self.has_new_epoch = stored[-1][0] != epoch
 
     def start_at(self, offset: int) -> None:
@@ -142,7 +144,7 @@ class PartitionLog:
         """
         if offset > self.log_start_offset:
             self.log_start_offset = offset
-            self.leader_epochs = epochs.from_start(self.leader_epochs, offset)
+            self.leader_epochs = leader_epoch_cache.from_start(self.leader_epochs, offset)
 
     # --- appending ----------------------------------------------------------------------------------------------------
 

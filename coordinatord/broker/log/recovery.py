@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from coordinatord.broker.log import swap
+from coordinatord.broker.log import segment_swap
 from coordinatord.broker.log.disk import Disk, File, FilePool
 from coordinatord.broker.log.errors import LogDamaged
 from coordinatord.broker.log.index import OFFSET_ENTRY, TIME_ENTRY, ascending, floor_entry
@@ -82,7 +82,7 @@ def list_segments(disk: Disk, directory: str) -> list[Segment]:
     """Return the segments in a partition's directory, oldest first. Finishes or undoes an interrupted removal or
     cleaning. Raises LogDamaged if a segment's log is missing or is not a file.
     """
-    swap.recover(disk, directory)
+    segment_swap.recover(disk, directory)
     names = disk.listdir(directory)
     segments = [Segment(directory, base, on_disk=True) for base in segment_bases(names)]
     _refuse_missing(disk, directory, names, segments)

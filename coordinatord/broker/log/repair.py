@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from coordinatord.broker.log import checkpoint, epochs, shares
+from coordinatord.broker.log import checkpoint, leader_epoch_cache, worker_checkpoints
 from coordinatord.broker.log.disk import Disk, File, Lock
 from coordinatord.broker.log.errors import LogDamaged, LogError
 from coordinatord.broker.log.journal import JournalEntry, JournalWrite, encode, first_epoch, journal_names, read_journal
@@ -31,7 +31,7 @@ from coordinatord.broker.log.segment import (
     TRANSACTION_INDEX_SUFFIX,
     Segment,
 )
-from coordinatord.broker.log.survey import ABORTED_ENTRY
+from coordinatord.broker.log.transaction_scan import ABORTED_ENTRY
 from kafka_wire.errors import DecodeError
 from kafka_wire.records.batch import HEADER, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHeader, check_crc, records
 
@@ -285,7 +285,7 @@ def _lower_checkpoints(disk: Disk, made: Plan) -> None:
     topic, _, partition = made.name.rpartition("-")
     key = topic, int(partition)
     for name in disk.listdir(made.data_path):
-        if name in shares.CHECKPOINTS or shares.is_checkpoint(name):
+        if name in worker_checkpoints.CHECKPOINTS or worker_checkpoints.is_checkpoint(name):
             offsets = checkpoint.read_offsets(disk, f"{made.data_path}/{name}")
             if offsets.get(key, 0) > made.end_offset:
                 offsets[key] = made.end_offset
@@ -294,11 +294,11 @@ def _lower_checkpoints(disk: Disk, made: Plan) -> None:
 
 def _begin_epoch(disk: Disk, made: Plan) -> None:
     """Begin a leader epoch above all that removed records may have. Once more, if a repair is repeated."""
-    known = epochs.read(disk, made.directory)
+    known = leader_epoch_cache.read(disk, made.directory)
     epoch = max(known[-1][0], checkpoint.leader_epoch_of(disk, made.data_path)) + 1
-    if epoch > epochs.MAX_EPOCH:
+    if epoch > leader_epoch_cache.MAX_EPOCH:
         raise RepairRefused(f"{made.name} has the last leader epoch that there is: it cannot be led any more")
-    epochs.write(disk, made.directory, epochs.assigned(known, epoch, made.end_offset))
+    leader_epoch_cache.write(disk, made.directory, leader_epoch_cache.assigned(known, epoch, made.end_offset))
 
 
 def _cut_transaction_index(disk: Disk, made: Plan) -> None:

@@ -66,7 +66,7 @@ class Segment:
         self.first_timestamp: int | None = None
 
     def named(self, suffix: str) -> None:
-        """Set the suffix of the segment's file names: SWAP_SUFFIX while it replaces others (swap.py)."""
+        """Set the suffix of the segment's file names: SWAP_SUFFIX while it replaces others (segment_swap.py)."""
         # Built once, so that the hash of each string is computed once: every read and write looks up a file by these
         # names.
         self.log_path = self.path + LOG_SUFFIX + suffix

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from coordinatord.broker.log.epochs import LeaderEpochs
+from coordinatord.broker.log.leader_epoch_cache import LeaderEpochs
 from coordinatord.broker.log.segment import Segment
 from kafka_wire.values import Value
 

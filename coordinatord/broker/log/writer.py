@@ -30,11 +30,11 @@ from typing import Literal, Protocol
 
 from coordinatord.base.threads import EventLoop, ThreadWorker, Worker, computing
 from coordinatord.broker.log import retention
+from coordinatord.broker.log.commit_batching import Callback, CommitBatch, Gathering
+from coordinatord.broker.log.commit_batching import FlushStats as FlushStats
 from coordinatord.broker.log.data_dir import DataDirectory
 from coordinatord.broker.log.errors import LogFailed
 from coordinatord.broker.log.flusher import Flusher
-from coordinatord.broker.log.gathering import Callback, Epoch, Gathering
-from coordinatord.broker.log.gathering import FlushStats as FlushStats
 from coordinatord.broker.log.journal import JOURNAL_BYTES
 from coordinatord.broker.log.partition_log import PartitionLog
 from coordinatord.broker.log.segment import Segment
@@ -109,7 +109,7 @@ class LogWriter:
         self._aside = worker
         self._flusher = flusher or Flusher(data, policy=flush, journal_bytes=journal_bytes)
         self._epochs = Gathering()
-        self._in_flight: Epoch | None = None
+        self._in_flight: CommitBatch | None = None
         #: of produced batches that are not written yet
         self.waiting_bytes = 0
         self._turn_end_due = False
@@ -143,7 +143,7 @@ class LogWriter:
     ) -> tuple[int, int]:
         """(base offset, epoch). `batch` is one valid batch (see kafka_wire.records.produced), owned by the log, and
         `header` is its header, of those who have read it. If it needs a new segment and may wait, it goes to a later
-        epoch where many do (gathering.py).
+        epoch where many do (commit_batching.py).
         """
         if self.failed or self._closed:
             raise self._has_stopped()
@@ -235,7 +235,7 @@ class LogWriter:
         else:
             self._worker.submit(lambda: self._execute(epoch))
 
-    def _written_now(self, epoch: Epoch) -> bool:
+    def _written_now(self, epoch: CommitBatch) -> bool:
         """Write a small epoch that needs no flush into the system's memory, faster than another thread could be told.
         Returns False if the worker should do it.
         """
@@ -248,7 +248,7 @@ class LogWriter:
         epoch.seconds = time.perf_counter() - begin
         return True
 
-    def _execute(self, epoch: Epoch) -> None:
+    def _execute(self, epoch: CommitBatch) -> None:
         """On the worker's thread: make the epoch durable and report that."""
         begin = time.perf_counter()
         try:
@@ -290,7 +290,7 @@ class LogWriter:
             callback = job()
         self._tell(callback)
 
-    def _executed(self, epoch: Epoch) -> None:
+    def _executed(self, epoch: CommitBatch) -> None:
         if self._closed or self.failed:
             return  # close() has handled it, or the log has failed
         self._in_flight = None
@@ -350,7 +350,7 @@ class LogWriter:
         if not self.failed and not self._closed:
             self._worker.submit(lambda: self._flush_aside(self._flusher.flush_journal, lambda: None))
 
-    def _fail(self, error: BaseException, epoch: Epoch | None) -> None:
+    def _fail(self, error: BaseException, epoch: CommitBatch | None) -> None:
         if self.failed:
             return
         self.failed = error
@@ -489,7 +489,7 @@ class LogWriter:
         finally:
             self._flusher.close()
 
-    def _settle(self, epoch: Epoch) -> None:
+    def _settle(self, epoch: CommitBatch) -> None:
         for write in epoch.writes:
             if not write.log.deleted:
                 write.log.written(write)

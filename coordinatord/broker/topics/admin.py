@@ -19,7 +19,7 @@ from coordinatord.broker.topics.config_table import TABLE, InvalidConfig
 from coordinatord.broker.topics.configs import Configs, text_of
 from coordinatord.broker.topics.names import RESERVED, why_invalid
 from coordinatord.transport.cluster.nodes import Nodes
-from coordinatord.transport.net.slices import Slices, Steps, let_go
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, let_go
 from kafka_wire.api.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -89,15 +89,15 @@ class Administration:
 
     # CreateTopics
 
-    def create_topics(self, context: RequestContext, request: CreateTopicsRequest) -> Slices:
+    def create_topics(self, context: RequestContext, request: CreateTopicsRequest) -> CooperativeTask:
         """Handle CreateTopics. A name that occurs twice gets a single result, an error, after all other results."""
         return self._changing(self._create_topics(context, request))
 
-    def _changing(self, steps: Steps) -> Slices:
+    def _changing(self, steps: TaskSteps) -> CooperativeTask:
         """Return the slices of a change of the catalogue, which runs after the changes requested earlier."""
-        return Slices(self.catalogue.one_at_a_time.steps(steps), is_change=True)
+        return CooperativeTask(self.catalogue.one_at_a_time.steps(steps), is_change=True)
 
-    def _create_topics(self, context: RequestContext, request: CreateTopicsRequest) -> Steps:
+    def _create_topics(self, context: RequestContext, request: CreateTopicsRequest) -> TaskSteps:
         counts = Counter(topic.name for topic in request.topics)
         once = [topic for topic in request.topics if counts[topic.name] == 1]
         if self._requested_partitions(once) > MAX_PARTITIONS_PER_REQUEST:
@@ -129,7 +129,7 @@ class Administration:
                 results.append(_refused_topic(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
         return CreateTopicsResponse(topics=results)
 
-    def _create(self, planned: list[New]) -> Steps:
+    def _create(self, planned: list[New]) -> TaskSteps:
         """Create topics that have been checked. Return (error, message) of those that could not be created, by name."""
         failures: dict[str, tuple[ErrorCode, str]] = {}
         new = planned
@@ -149,13 +149,13 @@ class Administration:
         yield from self.catalogue.add_new(new)
         return failures
 
-    def create_with_defaults(self, context: RequestContext, names: Sequence[str]) -> Steps:
+    def create_with_defaults(self, context: RequestContext, names: Sequence[str]) -> TaskSteps:
         """Create topics that a client requested by name (auto.create.topics.enable). Skips invalid names, and topics
         that the client's quota does not admit.
         """
         yield from self.catalogue.one_at_a_time.steps(self._create_with_defaults(context, names))
 
-    def _create_with_defaults(self, context: RequestContext, names: Sequence[str]) -> Steps:
+    def _create_with_defaults(self, context: RequestContext, names: Sequence[str]) -> TaskSteps:
         new: list[New] = []
         planned_partitions = 0
         for name in names:
@@ -281,13 +281,13 @@ class Administration:
 
     # DeleteTopics
 
-    def delete_topics(self, context: RequestContext, request: DeleteTopicsRequest) -> Slices:
+    def delete_topics(self, context: RequestContext, request: DeleteTopicsRequest) -> CooperativeTask:
         """Handle DeleteTopics, by name, since v6 also by id. A topic that is listed twice, by name or id, is not
         deleted.
         """
         return self._changing(self._delete_topics(context, request))
 
-    def _delete_topics(self, context: RequestContext, request: DeleteTopicsRequest) -> Steps:
+    def _delete_topics(self, context: RequestContext, request: DeleteTopicsRequest) -> TaskSteps:
         version = context.api_version
         self.catalogue.refresh()
         asked = request.topics if version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
@@ -350,7 +350,7 @@ class Administration:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"Deletion of internal topic {topic.name} is prohibited.")
         return topic
 
-    def _delete(self, topics: list[Topic]) -> Steps:
+    def _delete(self, topics: list[Topic]) -> TaskSteps:
         """Delete topics in slices. Return (error, message)."""
         catalogue = self.catalogue
         if topics:
@@ -374,11 +374,11 @@ class Administration:
 
     # CreatePartitions
 
-    def create_partitions(self, context: RequestContext, request: CreatePartitionsRequest) -> Slices:
+    def create_partitions(self, context: RequestContext, request: CreatePartitionsRequest) -> CooperativeTask:
         """Handle CreatePartitions, where `count` is the new total."""
         return self._changing(self._create_partitions(context, request))
 
-    def _create_partitions(self, context: RequestContext, request: CreatePartitionsRequest) -> Steps:
+    def _create_partitions(self, context: RequestContext, request: CreatePartitionsRequest) -> TaskSteps:
         self.catalogue.refresh()
         counts = Counter(topic.name for topic in request.topics)
         results = [

@@ -40,7 +40,7 @@ from coordinatord.broker.topics.names import (
 )
 from coordinatord.broker.topics.partition import Partition
 from coordinatord.transport.cluster.nodes import Nodes
-from coordinatord.transport.net.slices import OneAtATime, Steps
+from coordinatord.transport.net.cooperative_tasks import OneAtATime, TaskSteps
 from kafka_wire.schema import ZERO_UUID
 
 RESERVED_IDS = (ZERO_UUID, bytes(15) + b"\1")
@@ -131,8 +131,8 @@ class Catalogue:
         return nullcontext()
 
     def changing_in_steps(self) -> Generator[Any, Any, AbstractContextManager[object]]:
-        """The same for steps (transport/net/slices.py): returns what they hold. The event loop goes on while another
-        process changes the catalogue. OSError if that takes too long.
+        """The same for steps (transport/net/cooperative_tasks.py): returns what they hold. The event loop goes on while
+        another process changes the catalogue. OSError if that takes too long.
         """
         yield from ()
         return self.changing()
@@ -142,8 +142,8 @@ class Catalogue:
         return False
 
     # Changes: durable on return. OSError when the write failed; nothing has changed then. Those that are steps
-    # (transport/net/slices.py) are taken by one request at a time, `one_at_a_time`, and write on another thread;
-    # `create` waits for such a write.
+    # (transport/net/cooperative_tasks.py) are taken by one request at a time, `one_at_a_time`, and write on another
+    # thread; `create` waits for such a write.
 
     def has(self, name: str) -> bool:
         """Whether the name is taken: by a topic, or by one that is being created."""
@@ -156,12 +156,12 @@ class Catalogue:
         self._commit(self._with(wanted))
         return [self._add(name, topic_id, configs, count) for name, topic_id, count, configs in wanted]
 
-    def write_new(self, new: Sequence[New]) -> Steps:
+    def write_new(self, new: Sequence[New]) -> TaskSteps:
         """The same for many topics; the file is written on another thread. `add_new` is the second half."""
         self._settle_writing()
         yield from self._write(self._next(self._with(new)))
 
-    def add_new(self, new: Sequence[New]) -> Steps:
+    def add_new(self, new: Sequence[New]) -> TaskSteps:
         """Make topics known that are in the file. A refresh adds them, too."""
         for name, topic_id, count, configs in new:
             topic = Topic(name, topic_id, configs)
@@ -180,7 +180,7 @@ class Catalogue:
         self._settled.update(topic_id for topic_id, each in self._content.deleting.items() if each.topic in added)
         return {**self._content.topics, **added}
 
-    def delete(self, topics: Iterable[Topic]) -> Steps:
+    def delete(self, topics: Iterable[Topic]) -> TaskSteps:
         """Remove topics; returns their logs, for the log to remove. Call `deleted` after that."""
         self._settle_writing()
         gone = {topic.name: topic for topic in topics}
@@ -207,7 +207,7 @@ class Catalogue:
         """The committed offsets of these topics are deleted durably. The next change writes this to the file."""
         self._settled.update(topic_ids)
 
-    def grow(self, topics: Iterable[tuple[Topic, int]]) -> Steps:
+    def grow(self, topics: Iterable[tuple[Topic, int]]) -> TaskSteps:
         """Give topics more partitions: (topic, new number)."""
         self._settle_writing()
         wanted = list(topics)
@@ -219,7 +219,7 @@ class Catalogue:
                 self._extend(topic, min(count, len(topic.partitions) + PARTITIONS_AT_ONCE))
                 yield None
 
-    def configure(self, changes: Mapping[Topic, Configs]) -> Steps:
+    def configure(self, changes: Mapping[Topic, Configs]) -> TaskSteps:
         """Replace the settings of these topics."""
         self._settle_writing()
         entries = self._content.topics
@@ -242,7 +242,7 @@ class Catalogue:
         deleting.update({topic.topic_id: Deletion(topic.name, change) for topic in gone})
         return Content(entries, deleting, change)
 
-    def _write(self, content: Content) -> Steps:
+    def _write(self, content: Content) -> TaskSteps:
         """Let another thread write the file, and take over what it says."""
         writing = self._writing = Writing(content, lambda: catalogue_file.write(self._disk, self._path, content))
         yield writing.write

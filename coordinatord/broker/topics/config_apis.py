@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinatord.base.config import TABLE as BROKER_TABLE
 from coordinatord.base.config import Settings
-from coordinatord.base.config.kinds import Setting
+from coordinatord.base.config.setting_types import Setting
 from coordinatord.broker.topics.catalogue import Catalogue, Topic
 from coordinatord.broker.topics.config_plan import DONE, MOST_CHANGES, Changes, Failure, Plan, Planned
 from coordinatord.broker.topics.config_table import INT_MAX, TABLE, ConfigSource, ConfigType, InvalidConfig
@@ -27,7 +27,7 @@ from coordinatord.broker.topics.group_configs import TABLE as GROUP_TABLE
 from coordinatord.broker.topics.group_configs import GroupConfigs
 from coordinatord.broker.topics.names import why_invalid
 from coordinatord.transport.cluster.nodes import Nodes
-from coordinatord.transport.net.slices import Slices, Steps, made_of
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, made_of
 from kafka_wire.api.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from kafka_wire.api.alter_configs import AlterConfigsResourceResponse as Altered
 from kafka_wire.api.describe_configs import (
@@ -201,11 +201,11 @@ class ConfigApis:
 
     # Changing
 
-    def alter_configs(self, _context: RequestContext, request: AlterConfigsRequest) -> Slices:
+    def alter_configs(self, _context: RequestContext, request: AlterConfigsRequest) -> CooperativeTask:
         """Handle AlterConfigs: replace a resource's own settings with exactly those of the request."""
-        return Slices(self.catalogue.one_at_a_time.steps(self._alter(request)), is_change=True)
+        return CooperativeTask(self.catalogue.one_at_a_time.steps(self._alter(request)), is_change=True)
 
-    def _alter(self, request: AlterConfigsRequest) -> Steps:
+    def _alter(self, request: AlterConfigsRequest) -> TaskSteps:
         plan = Plan(replace=True)
         for each in request.resources:
             changes: Changes = yield from made_of(each.configs, lambda config: (config.name, SET, config.value))
@@ -219,13 +219,15 @@ class ConfigApis:
         yield from plan.let_go(request.resources)
         return AlterConfigsResponse(0, responses)
 
-    def incremental_alter_configs(self, _context: RequestContext, request: IncrementalAlterConfigsRequest) -> Slices:
+    def incremental_alter_configs(
+        self, _context: RequestContext, request: IncrementalAlterConfigsRequest
+    ) -> CooperativeTask:
         """Handle IncrementalAlterConfigs (KIP-339): change individual settings; list settings can be appended to and
         subtracted from.
         """
-        return Slices(self.catalogue.one_at_a_time.steps(self._alter_incrementally(request)), is_change=True)
+        return CooperativeTask(self.catalogue.one_at_a_time.steps(self._alter_incrementally(request)), is_change=True)
 
-    def _alter_incrementally(self, request: IncrementalAlterConfigsRequest) -> Steps:
+    def _alter_incrementally(self, request: IncrementalAlterConfigsRequest) -> TaskSteps:
         plan = Plan(replace=False)
         for each in request.resources:
             changes: Changes = yield from made_of(
@@ -241,7 +243,7 @@ class ConfigApis:
         yield from plan.let_go(request.resources)
         return IncrementalAlterConfigsResponse(0, responses)
 
-    def _change(self, plan: Plan, *, dry_run: bool) -> Steps:
+    def _change(self, plan: Plan, *, dry_run: bool) -> TaskSteps:
         """Check all resources, then change the topics in one write and the groups in another. There is an outcome for
         each resource; a rejected resource does not stop the others, as in Kafka.
 

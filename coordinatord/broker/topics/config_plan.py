@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from coordinatord.broker.topics.catalogue import Topic
 from coordinatord.broker.topics.configs import Configs
-from coordinatord.transport.net.slices import Steps, let_go
+from coordinatord.transport.net.cooperative_tasks import TaskSteps, let_go
 from kafka_wire.errors import ErrorCode
 
 MOST_CHANGES = 1_000
@@ -61,7 +61,7 @@ class Planned(Generic[Key, Value]):
             del self.changes[key], self.before[key]
         return [self.indexes.pop(key) for key in changed]
 
-    def make(self, configure: Callable[[Mapping[Key, Value]], Steps], outcomes: list[Failure]) -> Steps:
+    def make(self, configure: Callable[[Mapping[Key, Value]], TaskSteps], outcomes: list[Failure]) -> TaskSteps:
         """Make the changes. If the write fails, none is made, and the failure is the outcome of each."""
         if self.changes:
             try:
@@ -82,7 +82,7 @@ class Plan:
         self.groups = Planned[str, dict[str, str]]()
         self.outcomes: list[Failure] = []
 
-    def let_go(self, resources: list[Any]) -> Steps:
+    def let_go(self, resources: list[Any]) -> TaskSteps:
         """Free, in slices, everything that has grown with the request, and the request's own lists."""
         for each in resources if len(resources) < MOST_CHANGES else ():  # either many resources or many changes
             yield from let_go(each.configs)

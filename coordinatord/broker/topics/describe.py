@@ -14,7 +14,7 @@ from coordinatord.broker.topics.catalogue import Catalogue, Topic
 from coordinatord.broker.topics.names import INTERNAL, RESERVED, UNLISTED, why_invalid
 from coordinatord.broker.topics.partition import Partition
 from coordinatord.transport.cluster.nodes import Nodes
-from coordinatord.transport.net.slices import Slices, Steps, run_through
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, run_through
 from kafka_wire.api.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from kafka_wire.api.describe_producers import (
     DescribeProducersRequest,
@@ -70,7 +70,7 @@ class Describing:
         catalogue: Catalogue,
         nodes: Nodes,
         cluster_id: str,
-        create: Callable[[RequestContext, Sequence[str]], Steps],
+        create: Callable[[RequestContext, Sequence[str]], TaskSteps],
     ) -> None:
         self.catalogue = catalogue
         self.nodes = nodes
@@ -89,7 +89,7 @@ class Describing:
 
     # Metadata
 
-    def metadata(self, context: RequestContext, request: MetadataRequest) -> MetadataResponse | Slices:
+    def metadata(self, context: RequestContext, request: MetadataRequest) -> MetadataResponse | CooperativeTask:
         """Handle Metadata. An empty list requests all topics in v0, null in later versions. v12+ may request topics by
         id. "All topics" excludes topics that Kafka does not have (`UNLISTED`).
         """
@@ -106,7 +106,7 @@ class Describing:
         steps = self._metadata(context, request, asked, missing)
         many = self.catalogue.partition_count if asked is None or is_all else len(asked)
         if missing or many > MANY:
-            return Slices(steps, is_change=bool(missing))
+            return CooperativeTask(steps, is_change=bool(missing))
         response: MetadataResponse = run_through(steps)
         return response
 
@@ -123,7 +123,7 @@ class Describing:
         request: MetadataRequest,
         asked: list[MetadataRequestTopic] | None,
         missing: list[str],
-    ) -> Steps:
+    ) -> TaskSteps:
         if missing:
             yield from self._create(context, missing)
         topics: list[MetadataResponseTopic] = []

@@ -1,7 +1,7 @@
 """Fetch v4-v18: a consumer reads, or waits when there is nothing to read.
 
     fetch        resolves the session: the partitions of this request (fetch_sessions.py)
-      _Fetch     one request: its partitions, existing and unknown ones
+      _PendingFetch     one request: its partitions, existing and unknown ones
         outlook  on an error or enough to read:
         read     the batches, within max_bytes and partition_max_bytes
       otherwise the request is parked with every partition, until records become visible there or its time is up
@@ -38,7 +38,7 @@ from coordinatord.broker.topics.fetch_sessions import (
 )
 from coordinatord.broker.topics.partition import UNREADABLE, Partition
 from coordinatord.transport.cluster.nodes import Nodes
-from coordinatord.transport.net.slices import Slices, Steps, run_through
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, run_through
 from kafka_wire.api.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -53,7 +53,7 @@ from kafka_wire.api.fetch import (
 )
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
-from kafka_wire.parts import MIN_KEPT_BYTES
+from kafka_wire.message_parts import MIN_KEPT_BYTES
 from kafka_wire.records.batch import iterate_batches
 from kafka_wire.schema import absent
 
@@ -83,7 +83,7 @@ class Cancellable(Protocol):
 ScheduleAt = Callable[[int, Callable[[], object]], Cancellable]
 
 
-class Fetching:
+class FetchRequestHandler:
     """The handler."""
 
     def __init__(
@@ -101,7 +101,7 @@ class Fetching:
         self.now_ms = now_ms
         self.schedule_at = schedule_at
         self.fetch_max_bytes = settings.fetch_max_bytes
-        self.parked: set[_Fetch] = set()
+        self.parked: set[_PendingFetch] = set()
 
     def handlers(self) -> dict[int, Any]:
         """By api key."""
@@ -112,7 +112,7 @@ class Fetching:
         for waiting in list(self.parked):
             waiting.finish()
 
-    def fetch(self, context: RequestContext, request: FetchRequest) -> FetchResponse | Slices | None:
+    def fetch(self, context: RequestContext, request: FetchRequest) -> FetchResponse | CooperativeTask | None:
         """None when the request is parked or already answered."""
         uses_topic_ids = context.api_version >= 13
         asked = asked_in(request, uses_topic_ids)
@@ -136,10 +136,10 @@ class Fetching:
             else:
                 self.sessions.used(found, self.now_ms())
                 session, partitions = found, found.partitions
-        return _Fetch(self, context, request, partitions, session).begin()
+        return _PendingFetch(self, context, request, partitions, session).begin()
 
 
-class _Fetch:
+class _PendingFetch:
     """One request in progress."""
 
     __slots__ = (
@@ -150,7 +150,7 @@ class _Fetch:
 
     def __init__(
         self,
-        fetching: Fetching,
+        fetching: FetchRequestHandler,
         context: RequestContext,
         request: FetchRequest,
         partitions: dict[PartitionKey, Fetched],
@@ -196,15 +196,15 @@ class _Fetch:
             else:
                 self.missing.append((key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
-    def begin(self) -> Slices | None:
+    def begin(self) -> CooperativeTask | None:
         """Answer, or park the request when there is nothing to return yet."""
         steps = self._begin()
         if len(self.present) > MANY:
-            return Slices(steps)
+            return CooperativeTask(steps)
         run_through(steps)
         return None
 
-    def _begin(self) -> Steps:
+    def _begin(self) -> TaskSteps:
         if self.request.max_wait_ms <= 0 or not self.present or self.min_bytes <= 0:
             self.answer((yield from self.read()))
             return
@@ -276,9 +276,9 @@ class _Fetch:
                 self.finish()
         elif not self._is_due:
             self._is_due = True
-            self.context.go_on(Slices(self._look()))
+            self.context.go_on(CooperativeTask(self._look()))
 
-    def _look(self) -> Steps:
+    def _look(self) -> TaskSteps:
         self._is_due = False
         if not self.context.done and self.has_enough():
             self._leave()
@@ -317,7 +317,7 @@ class _Fetch:
 
     # Reading
 
-    def read(self) -> Steps:
+    def read(self) -> TaskSteps:
         """A response for every partition, in order; unknown partitions last."""
         self._has_news = self._is_large = self._names_leaders = False
         is_long = len(self.present) > MANY

@@ -148,7 +148,7 @@ class GroupConfigs:
 
     def configure(self, changes: Mapping[str, Mapping[str, str]]) -> Generator[Callable[[], object], Any, None]:
         """Replace the own settings of these groups durably. Yields the write, for another thread
-        (transport/net/slices.py). Raises OSError if that fails.
+        (transport/net/cooperative_tasks.py). Raises OSError if that fails.
         """
         changed = {**self._own, **{group_id: dict(own) for group_id, own in changes.items()}}
         for group_id, own in changes.items():

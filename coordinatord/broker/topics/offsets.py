@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from coordinatord.broker.log.times import Lookup, TimeLookups, TimestampOffset
 from coordinatord.broker.topics.catalogue import Catalogue
 from coordinatord.broker.topics.partition import UNREADABLE, Partition
-from coordinatord.transport.net.slices import Slices, Steps, run_through
-from coordinatord.transport.net.split import FEW
+from coordinatord.transport.net.batching import FEW
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, run_through
 from kafka_wire.api.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -96,17 +96,19 @@ class Offsets:
         """By api key."""
         return {ApiKey.LIST_OFFSETS: self.list_offsets, ApiKey.OFFSET_FOR_LEADER_EPOCH: self.offset_for_leader_epoch}
 
-    def list_offsets(self, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse | Slices:
+    def list_offsets(
+        self, context: RequestContext, request: ListOffsetsRequest
+    ) -> ListOffsetsResponse | CooperativeTask:
         """A partition that is named twice is rejected, as in Kafka."""
         steps = self._list(context.api_version, request)
         count = sum(len(topic.partitions) for topic in request.topics)
         reads = any(_reads(asked.timestamp) for topic in request.topics for asked in topic.partitions)
         if len(request.topics) > FEW or count > FEW or reads:
-            return Slices(steps)
+            return CooperativeTask(steps)
         response: ListOffsetsResponse = run_through(steps)
         return response
 
-    def _list(self, version: int, request: ListOffsetsRequest) -> Steps:
+    def _list(self, version: int, request: ListOffsetsRequest) -> TaskSteps:
         seen: set[tuple[str, int]] = set()
         twice: set[tuple[str, int]] = set()
         for topic in request.topics:
@@ -169,7 +171,7 @@ class Offsets:
             return ListOffsetsPartitionResponse(index, 0, -1, end, log.leader_epoch)
         return _ToRead(index, partition, timestamp, end)
 
-    def _read(self, to_read: list[_ToRead]) -> Steps:
+    def _read(self, to_read: list[_ToRead]) -> TaskSteps:
         """Fill in the answers for which the log must be read. If its files have changed meanwhile, begin again."""
         for first in range(0, len(to_read), READ_TOGETHER):
             together = some = to_read[first : first + READ_TOGETHER]

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from coordinatord.base.observe.logger import get_logger
-from coordinatord.broker.log import epochs
+from coordinatord.broker.log import leader_epoch_cache
 from coordinatord.broker.log.disk import Disk
 from coordinatord.broker.log.errors import LogError
 from coordinatord.broker.log.partition_log import PartitionLog
@@ -124,7 +124,7 @@ class Partition:
 
     def end_of(self, leader_epoch: int) -> tuple[int, int] | None:
         """(the last epoch up to `leader_epoch`, its end offset); None for one that is not known."""
-        return epochs.end_of(self.log.leader_epochs, leader_epoch, self.log.end_offset)
+        return leader_epoch_cache.end_of(self.log.leader_epochs, leader_epoch, self.log.end_offset)
 
     def divergence(self, offset: int, last_epoch: int) -> tuple[int, int] | ErrorCode | None:
         """(epoch, end offset) up to which the log is that of a reader at `offset` whose last record had the epoch

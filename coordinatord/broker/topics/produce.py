@@ -19,15 +19,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from coordinatord.broker.log.errors import LogFailed
 from coordinatord.broker.log.writer import LogWriter
 from coordinatord.broker.topics.catalogue import Catalogue, Topic
-from coordinatord.broker.topics.participation import (
-    Nobody,
+from coordinatord.broker.topics.partition import UNREADABLE, Partition
+from coordinatord.broker.topics.partition_verification import (
+    NoCoordinator,
     Participation,
-    Told,
     TopicPartition,
     TransactionCoordinator,
+    VerificationResult,
 )
-from coordinatord.broker.topics.partition import UNREADABLE, Partition
-from coordinatord.broker.topics.produce_answers import (
+from coordinatord.broker.topics.produce_checks import Checked, ToCheck, checked_aside, checked_now
+from coordinatord.broker.topics.produce_responses import (
     ADDS_PARTITIONS_FROM,
     appended,
     led_elsewhere,
@@ -37,7 +38,6 @@ from coordinatord.broker.topics.produce_answers import (
     refused_with,
     rejected_records,
 )
-from coordinatord.broker.topics.produce_checks import Checked, ToCheck, checked_aside, checked_now
 from coordinatord.broker.topics.producers import Refused
 from coordinatord.broker.topics.repeated import Where, last_batches, repeats
 from coordinatord.transport.cluster.nodes import Nodes
@@ -98,7 +98,7 @@ class _Transactional(NamedTuple):
     partitions: dict[tuple[str | bytes, int], int]
 
 
-class Producing:
+class ProduceRequestHandler:
     """The handler. `verifies`: transaction.partition.verification.enable."""
 
     def __init__(
@@ -116,7 +116,7 @@ class Producing:
         self.now_ms = now_ms
         self.verifies = verifies
         self.max_waiting_bytes = MAX_WAITING_BYTES
-        self.transactions: TransactionCoordinator = Nobody()
+        self.transactions: TransactionCoordinator = NoCoordinator()
 
     def handlers(self) -> dict[int, Any]:
         """By api key."""
@@ -128,7 +128,7 @@ class Producing:
         self,
         context: RequestContext,
         request: ProduceRequest,
-        told: Told | None = None,
+        told: VerificationResult | None = None,
         checks: Checks | None = None,
     ) -> ProduceResponse | None:
         """None when the response waits for the log, for another node, or for the checks of many records, or when
@@ -156,7 +156,9 @@ class Producing:
         participation = self._participation(request, context.api_version, transactional, told)
         if participation.ask is not None:
             markers = self._markers(transactional)
-            participation.ask(lambda errors: self._resume(context, request, Told(errors, markers), checks))
+            participation.ask(
+                lambda errors: self._resume(context, request, VerificationResult(errors, markers), checks)
+            )
             return None
         if participation.epoch <= self.writer.flushed_epoch:
             return self._append_all(context, request, participation.errors, checks)
@@ -220,7 +222,7 @@ class Producing:
         self,
         context: RequestContext,
         request: ProduceRequest,
-        told: Told | None = None,
+        told: VerificationResult | None = None,
         checks: Checks | None = None,
     ) -> None:
         response = self.produce(context, request, told, checks)
@@ -237,7 +239,7 @@ class Producing:
         return markers
 
     def _participation(
-        self, request: ProduceRequest, version: int, transactional: _Transactional, told: Told | None
+        self, request: ProduceRequest, version: int, transactional: _Transactional, told: VerificationResult | None
     ) -> Participation:
         """The errors of transactional batches whose partitions are not verified as part of the transaction."""
         adds = version >= ADDS_PARTITIONS_FROM

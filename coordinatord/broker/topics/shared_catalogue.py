@@ -26,7 +26,7 @@ from coordinatord.broker.topics.catalogue import Catalogue, Topic
 from coordinatord.broker.topics.catalogue_file import Deletion, Entry
 from coordinatord.transport.cluster.nodes import Nodes
 from coordinatord.transport.cluster.shared import Sharing
-from coordinatord.transport.net.slices import Wait
+from coordinatord.transport.net.cooperative_tasks import Wait
 from kafka_wire.schema import ZERO_UUID
 
 LOOKS, LOOK_MS = 1_000, 10

@@ -17,20 +17,20 @@ from coordinatord.broker.topics.configs import Configs
 from coordinatord.broker.topics.group_configs import GroupConfigs
 from coordinatord.broker.topics.markers import TransactionalAppends
 from coordinatord.broker.topics.names import LEDGER_TOPIC, OFFSETS_TOPIC, TRANSACTION_TOPIC
-from coordinatord.broker.topics.participation import Nobody, TransactionCoordinator
+from coordinatord.broker.topics.partition_verification import NoCoordinator, TransactionCoordinator
 from coordinatord.broker.topics.producer_ids import ProducerIds
 from coordinatord.broker.topics.shared_catalogue import SharedCatalogue
 from coordinatord.transport.cluster.nodes import Nodes
 from coordinatord.transport.cluster.shared import Sharing
-from coordinatord.transport.net.by_need import Handlers, by_need
+from coordinatord.transport.net.lazy_handlers import Handlers, lazy_handlers
 from kafka_wire.api_key import ApiKey
 
 if TYPE_CHECKING:
     from coordinatord.broker.topics.admin import Administration
-    from coordinatord.broker.topics.fetch import Fetching, ScheduleAt
-    from coordinatord.broker.topics.produce import Producing
+    from coordinatord.broker.topics.fetch import FetchRequestHandler, ScheduleAt
+    from coordinatord.broker.topics.produce import ProduceRequestHandler
+    from coordinatord.transport.net.cooperative_tasks import TaskSteps
     from coordinatord.transport.net.request import RequestContext
-    from coordinatord.transport.net.slices import Steps
 
 REPLICA_APIS = (ApiKey.DESCRIBE_LOG_DIRS, ApiKey.ELECT_LEADERS, ApiKey.LIST_PARTITION_REASSIGNMENTS)
 CONFIG_APIS = (
@@ -89,7 +89,7 @@ class Topics:
 
         lock = nullcontext if shared is None else shared[0].lock
         self.producer_ids = ProducerIds(data.disk, data.path, lock)
-        self.participants: TransactionCoordinator = Nobody()
+        self.participants: TransactionCoordinator = NoCoordinator()
         self.transactional = TransactionalAppends(self.catalogue, writer, now_ms)
         self._nodes, self._data, self._now_ms = nodes, data, now_ms
         self._new_uuid, self._schedule_at = new_uuid, schedule_at
@@ -170,27 +170,29 @@ class Topics:
         coordinatord.transport.net.request).
         """
         return {
-            **by_need((ApiKey.PRODUCE,), lambda: self.producing),
-            **by_need((ApiKey.FETCH,), lambda: self.fetching),
-            **by_need(OFFSET_APIS, self._offsets),
-            **by_need(DESCRIBING_APIS, self._describing),
-            **by_need(ADMINISTRATION_APIS, lambda: self.administration),
-            **by_need(REPLICA_APIS, self._replicas),
-            **by_need(CONFIG_APIS, self._config_apis),
-            **by_need((ApiKey.DELETE_RECORDS,), self._deleting_records),
+            **lazy_handlers((ApiKey.PRODUCE,), lambda: self.producing),
+            **lazy_handlers((ApiKey.FETCH,), lambda: self.fetching),
+            **lazy_handlers(OFFSET_APIS, self._offsets),
+            **lazy_handlers(DESCRIBING_APIS, self._describing),
+            **lazy_handlers(ADMINISTRATION_APIS, lambda: self.administration),
+            **lazy_handlers(REPLICA_APIS, self._replicas),
+            **lazy_handlers(CONFIG_APIS, self._config_apis),
+            **lazy_handlers((ApiKey.DELETE_RECORDS,), self._deleting_records),
         }
 
     @cached_property
-    def fetching(self) -> Fetching:
+    def fetching(self) -> FetchRequestHandler:
         """Handler of Fetch, created by the first Fetch request."""
-        from coordinatord.broker.topics.fetch import Fetching
+        from coordinatord.broker.topics.fetch import FetchRequestHandler
         from coordinatord.broker.topics.fetch_sessions import FetchSessions
 
         def new_session_id() -> int:
             return int.from_bytes(self._new_uuid()[:4], "big") & 0x7FFF_FFFF
 
         sessions = FetchSessions(self.settings.max_incremental_fetch_session_cache_slots, new_session_id)
-        return Fetching(self.settings, self.catalogue, self._nodes, sessions, self._now_ms, self._schedule_at)
+        return FetchRequestHandler(
+            self.settings, self.catalogue, self._nodes, sessions, self._now_ms, self._schedule_at
+        )
 
     @property
     def fetch_sessions(self) -> int:
@@ -198,12 +200,12 @@ class Topics:
         return len(self.fetching.sessions) if "fetching" in self.__dict__ else 0
 
     @cached_property
-    def producing(self) -> Producing:
+    def producing(self) -> ProduceRequestHandler:
         """Handler of Produce, created by the first Produce request."""
-        from coordinatord.broker.topics.produce import Producing
+        from coordinatord.broker.topics.produce import ProduceRequestHandler
 
         verifies = self.settings.transaction_partition_verification_enable
-        made = Producing(self.catalogue, self.writer, self._nodes, self._now_ms, verifies=verifies)
+        made = ProduceRequestHandler(self.catalogue, self.writer, self._nodes, self._now_ms, verifies=verifies)
         made.transactions = self.participants
         return made
 
@@ -217,7 +219,7 @@ class Topics:
     def _describing(self) -> Handlers:
         from coordinatord.broker.topics.describe import Describing
 
-        def create(context: RequestContext, names: Sequence[str]) -> Steps:
+        def create(context: RequestContext, names: Sequence[str]) -> TaskSteps:
             return self.administration.create_with_defaults(context, names)
 
         return Describing(self.settings, self.catalogue, self._nodes, self._data.cluster_id, create)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from coordinatord.coordination.group.consumer.state import ConsumerGroup, Surroundings
+from coordinatord.coordination.group.consumer.state import ConsumerGroup, GroupEnvironment
 from coordinatord.coordination.group.offsets.pending import PendingOffsets
 from coordinatord.coordination.group.result import Result, Schedule, Transition
 from coordinatord.coordination.group.states import (
@@ -112,7 +112,7 @@ class Group:
     group_id: str
     settings: GroupSettings
     new_id: Callable[[], str]
-    surroundings: Surroundings | None = None
+    surroundings: GroupEnvironment | None = None
 
     # durable: `replay` alone writes these
     offsets: dict[str, dict[int, OffsetCommitValue]] = field(default_factory=dict)  # by topic and partition

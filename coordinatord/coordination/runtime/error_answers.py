@@ -1,8 +1,8 @@
 """How each API says an error for a whole request: what tests make a coordinator answer (`fail`), and what a node that
 leads nothing answers.
 
-The group and transaction families have their own table (refusal_table.py). Here are the others that clients meet all
-the time. As in `getErrorResponse` of Kafka's request classes.
+The group and transaction families have their own table (error_response_table.py). Here are the others that clients meet
+all the time. As in `getErrorResponse` of Kafka's request classes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from coordinatord.coordination.runtime.refusals import refuse
+from coordinatord.coordination.runtime.error_responses import refuse
 from coordinatord.coordination.runtime.versions import for_version
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode

@@ -8,7 +8,7 @@ What a store promises:
 
 - *Epochs rise.* `append` returns the epoch with which its records become durable. No later append returns a smaller
   one, for any partition and any coordinator's log: all of them have one gate. (What clients produce has that gate, too,
-  but may get a later epoch: broker/log/gathering.py.)
+  but may get a later epoch: broker/log/commit_batching.py.)
 - *Nothing is lost in between.* Once `flushed_epoch` has reached an epoch, everything appended in that epoch or earlier
   survives whatever the store is designed to survive. A partition's records keep the order in which they were appended,
   and the records of one append are read together or not at all.

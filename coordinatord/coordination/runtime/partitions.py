@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from coordinatord.transport.cluster.placement import partition_for
+from coordinatord.transport.cluster.partitioner import partition_for
 from kafka_wire.errors import ErrorCode
 
 UNLOADED: Final = 0

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from coordinatord.base.observe.metrics import Metrics
 from coordinatord.coordination.runtime.log import Gate
-from coordinatord.coordination.runtime.parked import ParkedReplies
+from coordinatord.coordination.runtime.parked_responses import ParkedReplies
 
 
 class Alarm(Protocol):

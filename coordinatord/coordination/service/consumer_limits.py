@@ -10,14 +10,14 @@ from coordinatord.broker.topics.group_configs import (
     SESSION_TIMEOUT,
     GroupConfigs,
 )
-from coordinatord.coordination.group.consumer.state import Surroundings
+from coordinatord.coordination.group.consumer.state import GroupEnvironment
 from coordinatord.coordination.service.topics_image import TopicsImage
 from coordinatord.transport.cluster.nodes import Nodes
 
 
-def surroundings(settings: Settings, topics: Topics, nodes: Nodes) -> Surroundings:
+def surroundings(settings: Settings, topics: Topics, nodes: Nodes) -> GroupEnvironment:
     """Of the groups of a node."""
-    return Surroundings(TopicsImage(topics.catalogue, nodes), ConsumerLimits(settings, topics.group_configs))
+    return GroupEnvironment(TopicsImage(topics.catalogue, nodes), ConsumerLimits(settings, topics.group_configs))
 
 
 class ConsumerLimits:

@@ -1,6 +1,6 @@
 """All groups of this node, on the runtime that all coordinators share (coordination/runtime/actors.py).
 
-A group belongs to one partition of `__consumer_offsets` (see transport/cluster/placement.py). While a partition is
+A group belongs to one partition of `__consumer_offsets` (see transport/cluster/partitioner.py). While a partition is
 loaded, its groups are answered COORDINATOR_LOAD_IN_PROGRESS and all others are served. Groups of other nodes'
 partitions are not here.
 
@@ -20,15 +20,15 @@ from coordinatord.base.observe.logger import get_logger
 from coordinatord.base.observe.logs import Teller
 from coordinatord.broker.log.loader import ReplayedBatch
 from coordinatord.coordination.group.classic.step import step
-from coordinatord.coordination.group.consumer.state import Surroundings
+from coordinatord.coordination.group.consumer.state import GroupEnvironment
 from coordinatord.coordination.group.events import EndTransaction, Expire, TimedOut, TopicDeleted, Unload
 from coordinatord.coordination.group.result import Cancel, Dropped, Joined, Result, TimerKey
 from coordinatord.coordination.group.state import MAX_ID_CHARACTERS, Group, GroupSettings
 from coordinatord.coordination.group.states import STABLE, Cause
 from coordinatord.coordination.runtime.actors import Actor, Actors
+from coordinatord.coordination.runtime.error_responses import unavailable
 from coordinatord.coordination.runtime.log import Log
 from coordinatord.coordination.runtime.partitions import Partitions
-from coordinatord.coordination.runtime.refusals import unavailable
 from coordinatord.coordination.runtime.runtime import Runtime
 from coordinatord.coordination.service.ledger import Ledger
 from coordinatord.coordination.service.partition_load import PartitionLoad
@@ -144,7 +144,7 @@ class Coordinator(Actors[GroupActor]):
         new_id: Callable[[], str],
         max_pending_ids: int = MAX_PENDING_IDS,
         ledger: Ledger | None = None,
-        surroundings: Surroundings | None = None,
+        surroundings: GroupEnvironment | None = None,
     ) -> None:
         """`max_pending_ids`: max.pending.members. `surroundings`: what groups of the consumer protocol see of this
         node; None where there are none.

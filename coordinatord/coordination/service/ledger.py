@@ -30,7 +30,7 @@ from coordinatord.coordination.group.states import (
     Cause,
     GroupState,
 )
-from coordinatord.coordination.service.epochs import EndedEpoch, told_trigger, under_way
+from coordinatord.coordination.service.epoch_ledger import EndedEpoch, told_trigger, under_way
 from kafka_wire.records.rebalance_ledger import CLASSIC_VERSION, Outcome
 
 MEMORY_BYTES = 4 * 1024 * 1024

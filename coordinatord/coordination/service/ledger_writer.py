@@ -17,7 +17,7 @@ from coordinatord.broker.log.writer import LogWriter
 from coordinatord.broker.topics import Topics
 from coordinatord.broker.topics.names import LEDGER_TOPIC
 from coordinatord.coordination.group.state import Group
-from coordinatord.transport.cluster.placement import partition_for
+from coordinatord.transport.cluster.partitioner import partition_for
 from kafka_wire.records.batch import KeyValues
 
 DELAY_S = 0.25

@@ -20,7 +20,7 @@ from typing import Final, Protocol
 from coordinatord.base.observe.logger import get_logger
 from coordinatord.broker.log.errors import LogFailed
 from coordinatord.broker.log.loader import ReplayedBatch
-from coordinatord.broker.topics.participation import Participation
+from coordinatord.broker.topics.partition_verification import Participation
 from coordinatord.coordination.runtime.actors import Actor, Actors
 from coordinatord.coordination.runtime.log import Log
 from coordinatord.coordination.runtime.partitions import Partitions

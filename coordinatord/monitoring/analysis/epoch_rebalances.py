@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from coordinatord.monitoring.analysis.consumer_group import AWAY, UNREVOKED, MemberState
-from coordinatord.monitoring.analysis.epochs import Changes, Epoch
 from coordinatord.monitoring.analysis.generations import COMMIT_MS, CONSUMER_HEARTBEAT_MS, Commits, Generation, Member
+from coordinatord.monitoring.analysis.group_epochs import Changes, Epoch
 from coordinatord.monitoring.analysis.rebalances import (
     POLL_SURE,
     SAME_MS,

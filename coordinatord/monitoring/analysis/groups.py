@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from coordinatord.monitoring.analysis import burrow
-from coordinatord.monitoring.analysis.curve import AT_LEAST, CAUGHT_UP, UNKNOWN
-from coordinatord.monitoring.analysis.now import Now
+from coordinatord.monitoring.analysis.current_lag import Now
+from coordinatord.monitoring.analysis.offset_timeline import AT_LEAST, CAUGHT_UP, UNKNOWN
 from coordinatord.monitoring.analysis.status import (
     BEHIND,
     CATCHING,

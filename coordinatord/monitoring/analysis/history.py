@@ -14,8 +14,8 @@ from typing import Any
 
 from coordinatord.monitoring.analysis.consumer_group import METADATA, SESSION_MS, ConsumerGroup, MemberState, Row
 from coordinatord.monitoring.analysis.epoch_rebalances import epoch_rebalances
-from coordinatord.monitoring.analysis.epochs import Epoch, EpochReader
 from coordinatord.monitoring.analysis.generations import Commits, Generation, Member, TopicPartition
+from coordinatord.monitoring.analysis.group_epochs import Epoch, EpochReader
 from coordinatord.monitoring.analysis.members import (
     EXPIRED,
     LEFT,

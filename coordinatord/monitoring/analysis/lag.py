@@ -14,9 +14,16 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from coordinatord.monitoring.analysis.burrow import Commit
-from coordinatord.monitoring.analysis.curve import UNKNOWN as NOT_KNOWN
-from coordinatord.monitoring.analysis.curve import Bounds, Point, TimeLag, end_offsets_at, rate_per_s, time_lag
 from coordinatord.monitoring.analysis.ends import CLOCKS_MS, Ends
+from coordinatord.monitoring.analysis.offset_timeline import UNKNOWN as NOT_KNOWN
+from coordinatord.monitoring.analysis.offset_timeline import (
+    Bounds,
+    Point,
+    TimeLag,
+    end_offsets_at,
+    rate_per_s,
+    time_lag,
+)
 
 MAX_STEPS = 500
 """The most points in one history: more than a plot shows. The step between them grows instead."""

@@ -47,10 +47,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from coordinatord.monitoring.analysis.curve import AT_LEAST, Bounds
+from coordinatord.monitoring.analysis.commit_window import Trail
 from coordinatord.monitoring.analysis.ends import WINDOW_MS, Ends
 from coordinatord.monitoring.analysis.lag import Lag, Mark
-from coordinatord.monitoring.analysis.trail import Trail
+from coordinatord.monitoring.analysis.offset_timeline import AT_LEAST, Bounds
 
 UNKNOWN, UNSUBSCRIBED, EXPIRED, LOST, OK, ENDED, WAITING = (
     "unknown", "unsubscribed", "members expired", "records lost", "ok", "ended", "waiting",

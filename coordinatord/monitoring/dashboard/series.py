@@ -12,10 +12,10 @@ from typing import Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from coordinatord.monitoring.analysis.current_lag import Now
 from coordinatord.monitoring.analysis.members import CRASH_LOOP
-from coordinatord.monitoring.analysis.now import Now
+from coordinatord.monitoring.analysis.severity import ORDER
 from coordinatord.monitoring.analysis.status import STUCK, UNSUBSCRIBED
-from coordinatord.monitoring.analysis.urgent import ORDER
 from coordinatord.monitoring.dashboard.view import GroupView, View
 
 PARTITION = ("cluster_name", "topic", "partition")

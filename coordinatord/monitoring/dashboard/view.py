@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from coordinatord.monitoring.analysis import urgent
-from coordinatord.monitoring.analysis.curve import Point
+from coordinatord.monitoring.analysis import severity
+from coordinatord.monitoring.analysis.current_lag import Now
 from coordinatord.monitoring.analysis.groups import GroupNow
 from coordinatord.monitoring.analysis.members import STORM, Event, Life
-from coordinatord.monitoring.analysis.now import Now
+from coordinatord.monitoring.analysis.offset_timeline import Point
 from coordinatord.monitoring.analysis.rebalances import Rebalance
 
 MAX_GROUPS = 10_000
@@ -85,9 +85,9 @@ class GroupView:
     deadlines: Sequence[Deadline] = ()
 
     @property
-    def verdict(self) -> urgent.Verdict:
+    def verdict(self) -> severity.Verdict:
         """The worst that is to be said of it, and why."""
-        return urgent.verdict(self.now, self.trouble)
+        return severity.verdict(self.now, self.trouble)
 
     @property
     def has_storm(self) -> bool:
@@ -113,4 +113,4 @@ class View:
 
 def _urgency(told: tuple[GroupView, str, str]) -> tuple[int, int, str]:
     group, word, _why = told
-    return urgent.severity(word), -((group.now.lag if group.now else None) or 0), group.group_id
+    return severity.severity(word), -((group.now.lag if group.now else None) or 0), group.group_id

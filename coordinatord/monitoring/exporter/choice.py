@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from coordinatord.monitoring.offsets_log.decode.wanted import Names
+from coordinatord.monitoring.offsets_log.decode.projection import Names
 
 MAX_TOLD = 100_000
 """The most names without room that are counted; of more, it is so many at least."""

@@ -11,19 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from coordinatord.monitoring.analysis import urgent
-from coordinatord.monitoring.analysis.curve import Point, curve
+from coordinatord.monitoring.analysis import severity
+from coordinatord.monitoring.analysis.commit_window import Trail
+from coordinatord.monitoring.analysis.current_lag import Now, Partition, standing
 from coordinatord.monitoring.analysis.ends import NO_TAIL, Ends, Tail
 from coordinatord.monitoring.analysis.generations import TopicPartition
 from coordinatord.monitoring.analysis.groups import group_now
 from coordinatord.monitoring.analysis.history import History
-from coordinatord.monitoring.analysis.now import Now, Partition, standing
+from coordinatord.monitoring.analysis.offset_timeline import Point, curve
 from coordinatord.monitoring.analysis.status import Members, Rules
-from coordinatord.monitoring.analysis.trail import Trail
 from coordinatord.monitoring.dashboard.view import Deadline, Ending, GroupView, Limits, View, add_point
 from coordinatord.monitoring.exporter.choice import Choice
 from coordinatord.monitoring.offsets_log.decode.chunk import decode
-from coordinatord.monitoring.offsets_log.decode.wanted import Wanted
+from coordinatord.monitoring.offsets_log.decode.projection import Wanted
 from coordinatord.monitoring.offsets_log.lag.fold import KINDS, Fold
 from coordinatord.monitoring.offsets_log.lag.histories import Batches, Histories
 from kafka_wire.records.batch import iterate_batches
@@ -180,7 +180,7 @@ class Reading:
             members=None if known is None else known.count,
             commits=self.histories.commits[group],
             causes=dict(history.counts),
-            trouble=urgent.under_way(history.events(), now_ms),
+            trouble=severity.under_way(history.events(), now_ms),
             rebalances=tuple(history.rebalances),
             lives=[replace(life) for life in history.lives()],
             waiting=waiting,

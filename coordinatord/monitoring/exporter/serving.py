@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 from coordinatord.base.config import Listener
 from coordinatord.base.observe.admin import AdminServer
 from coordinatord.base.observe.health import Health
-from coordinatord.monitoring.dashboard.answers import Answers
+from coordinatord.monitoring.dashboard.responses import Answers
 from coordinatord.monitoring.dashboard.series import WatchCollector
 from coordinatord.monitoring.exporter.watcher import Watcher, wall_ms
 

@@ -12,8 +12,8 @@ from typing import Any
 from coordinatord.broker.log.errors import LogFailed
 from coordinatord.broker.metadata.forwarding import NOT_CONTROLLER, Forward
 from coordinatord.broker.metadata.log import MetadataLog
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, any_of, let_go, made_of
 from coordinatord.transport.net.request import RequestContext
-from coordinatord.transport.net.slices import Slices, Steps, any_of, let_go, made_of
 from coordinatord.transport.security.authorizer import (
     CLUSTER_NAME,
     Acl,
@@ -96,16 +96,16 @@ class AclApis:
         )
         if _has_unknown(wanted):
             return _not_parsed(context)
-        return Slices(_describing(self._authorizer, wanted))
+        return CooperativeTask(_describing(self._authorizer, wanted))
 
     # CreateAcls
 
     def create(self, context: RequestContext, request: CreateAclsRequest) -> Any:
         """Each ACL has its own result; those that exist already are created as well, without a record."""
-        return Slices(self._creating(context, request), is_change=True)
+        return CooperativeTask(self._creating(context, request), is_change=True)
 
-    def _creating(self, context: RequestContext, request: CreateAclsRequest) -> Steps:
-        def all_refused(error: ErrorCode, message: str | None) -> Steps:
+    def _creating(self, context: RequestContext, request: CreateAclsRequest) -> TaskSteps:
+        def all_refused(error: ErrorCode, message: str | None) -> TaskSteps:
             return CreateAclsResponse(
                 results=(yield from made_of(request.creations, lambda _: AclCreationResult(error, message)))
             )
@@ -162,10 +162,10 @@ class AclApis:
 
     def delete(self, context: RequestContext, request: DeleteAclsRequest) -> Any:
         """An ACL that several filters match is in the result of each."""
-        return Slices(self._deleting(context, request), is_change=True)
+        return CooperativeTask(self._deleting(context, request), is_change=True)
 
-    def _deleting(self, context: RequestContext, request: DeleteAclsRequest) -> Steps:
-        def all_refused(error: ErrorCode, message: str) -> Steps:
+    def _deleting(self, context: RequestContext, request: DeleteAclsRequest) -> TaskSteps:
+        def all_refused(error: ErrorCode, message: str) -> TaskSteps:
             return DeleteAclsResponse(
                 filter_results=(yield from made_of(request.filters, lambda _: DeleteAclsFilterResult(error, message)))
             )
@@ -225,7 +225,7 @@ class AclApis:
         return None
 
 
-def _describing(authorizer: Authorizer, wanted: AclFilter) -> Steps:
+def _describing(authorizer: Authorizer, wanted: AclFilter) -> TaskSteps:
     resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
     for found in authorizer.matching(wanted):
         if found is None:

@@ -10,7 +10,7 @@ from coordinatord.server.access.rules import Client, Handler, Rule, TopicNames, 
 from coordinatord.server.access.table import TABLE
 from coordinatord.transport.cluster.peers import LISTENER
 from coordinatord.transport.net.connection import Connection
-from coordinatord.transport.net.received import Admitted
+from coordinatord.transport.net.received import AuthorizationResult
 from coordinatord.transport.net.request import RequestContext
 from coordinatord.transport.security.authorizer import Authorizer
 
@@ -64,7 +64,7 @@ def guarded(
             if refresh is not None:
                 refresh()
             if context.admitted is None:
-                context.admitted = Admitted()
+                context.admitted = AuthorizationResult()
             who: Identity = connection.identity or identities.of(connection)
             return rule(Client(authorizer, topics, *who, creates_topics), context, request, handler)
 

@@ -27,8 +27,8 @@ from coordinatord.server.access.quotas import (
     entity_of,
     record_of,
 )
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, let_go
 from coordinatord.transport.net.request import RequestContext
-from coordinatord.transport.net.slices import Slices, Steps, let_go
 from kafka_wire.api import alter_client_quotas as alter_api
 from kafka_wire.api import describe_client_quotas as describe_api
 from kafka_wire.api_key import ApiKey
@@ -86,9 +86,9 @@ class QuotaApis:
             return describe_api.DescribeClientQuotasResponse(
                 error_code=invalid.error, error_message=str(invalid), entries=None
             )
-        return Slices(self._describing(exact, typed, is_strict=request.strict))
+        return CooperativeTask(self._describing(exact, typed, is_strict=request.strict))
 
-    def _describing(self, exact: dict[str, str | None], typed: set[str], *, is_strict: bool) -> Steps:
+    def _describing(self, exact: dict[str, str | None], typed: set[str], *, is_strict: bool) -> TaskSteps:
         entries = []
         for number, (who, values) in enumerate(list(self._quotas.by_entity.items())):
             if number % CHUNK == CHUNK - 1:
@@ -114,14 +114,14 @@ class QuotaApis:
 
         if self._forward is not None:
             return self._forward(context, request, refused(ErrorCode.NOT_CONTROLLER, NOT_CONTROLLER))
-        return Slices(self._altering(context, request, refused), is_change=True)
+        return CooperativeTask(self._altering(context, request, refused), is_change=True)
 
     def _altering(
         self,
         context: RequestContext,
         request: alter_api.AlterClientQuotasRequest,
         refused: Callable[[ErrorCode, str | None], Any],
-    ) -> Steps:
+    ) -> TaskSteps:
         results: dict[Entity | int, alter_api.EntryResult] = {}
         records: list[Any] = []
         fresh = 0

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import Any, Final, Protocol
 
-from coordinatord.server.access.refusing import refusal
+from coordinatord.server.access.error_responses import refusal
 from coordinatord.transport.net.request import RequestContext
 from coordinatord.transport.security.authorizer import CLUSTER_NAME, Authorizer, Operation, ResourceType
 from kafka_wire.errors import ErrorCode

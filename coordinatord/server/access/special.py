@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from coordinatord.broker.topics.describe import by_one_identity
 from coordinatord.coordination.runtime.versions import fetch_error, fetch_groups, fetch_response
-from coordinatord.server.access.refusing import refusal
+from coordinatord.server.access.error_responses import refusal
 from coordinatord.server.access.rules import ERRORS, Client, Handler, May, Parts, amend
 from coordinatord.transport.net.request import RequestContext
 from coordinatord.transport.security.authorizer import Operation, ResourceType

@@ -17,11 +17,11 @@ from coordinatord.server.access.quotas import FETCHED, MUTATIONS, PRODUCED, REQU
 from coordinatord.server.access.rules import Handler, amend
 from coordinatord.transport.cluster.peers import LISTENER
 from coordinatord.transport.net.connection import Connection
-from coordinatord.transport.net.received import Admitted
+from coordinatord.transport.net.received import AuthorizationResult
 from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api.fetch import FetchResponse
 from kafka_wire.api_key import ApiKey
-from kafka_wire.parts import Parts as EncodedParts
+from kafka_wire.message_parts import Parts as EncodedParts
 
 EXEMPT: Final = frozenset({ApiKey.WRITE_TXN_MARKERS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 """Requests of brokers, and those before a client is known."""
@@ -125,7 +125,7 @@ class _Measured:
     def call(self, handler: Handler) -> Any:
         """Call the handler."""
         context, throttling = self._context, self._throttling
-        context.admitted = Admitted()
+        context.admitted = AuthorizationResult()
         amend(context, self._finished, decodes=False)
         if self._api_key == ApiKey.FETCH:
             self._bound_fetch()

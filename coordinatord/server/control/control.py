@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinatord.server.control import clock, groups, transactions
-from coordinatord.server.control.changes import Changes
+from coordinatord.server.control.change_notifier import Changes
 from coordinatord.server.control.faults import API_KEYS, Fault, Faults
 from coordinatord.server.control.moves import Moves
 from coordinatord.server.control.node import Node

@@ -13,7 +13,7 @@ from coordinatord.server.control.control import Control, run_from_thread
 from coordinatord.server.control.problems import ControlError
 
 if TYPE_CHECKING:
-    from coordinatord.server.control.across import Across
+    from coordinatord.server.control.multi_worker_router import Across
 
 TIMEOUT_S = 40.0
 """The longest that a page takes: longer than the longest wait (changes.MAX_WAIT_S)."""
@@ -30,7 +30,7 @@ class Pages:
         self._across: Across | None = None
         node = control.node
         if node.part is not None and node.part.placed is not None:
-            from coordinatord.server.control.across import Across
+            from coordinatord.server.control.multi_worker_router import Across
 
             self._across = Across(node.nodes, node.part.placed, host, token, self._run_here, self._count)
 

@@ -3,7 +3,7 @@
 As in Kafka, what moves is a partition of `__consumer_offsets` with all of its groups: requests are answered
 NOT_COORDINATOR until a client has asked for the coordinator anew; then the partition is loaded from the log, and what
 was only in memory is gone. Where there is one node, the coordinator that is found is this one; where there are several
-workers, it is another one (elsewhere.py).
+workers, it is another one (partition_move.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from coordinatord.server.control.problems import not_now
 from kafka_wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from coordinatord.server.control.elsewhere import Elsewhere
+    from coordinatord.server.control.partition_move import Elsewhere
 
 
 class Moves:
@@ -35,7 +35,7 @@ class Moves:
         self._elsewhere: Elsewhere | None = None
         part = node.part
         if part is not None and part.placed is not None:
-            from coordinatord.server.control.elsewhere import Elsewhere
+            from coordinatord.server.control.partition_move import Elsewhere
 
             self._elsewhere = Elsewhere(node, part.placed, part.worker, self._load)
 

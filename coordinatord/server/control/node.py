@@ -15,10 +15,10 @@ from coordinatord.coordination.service.groups import Coordinator
 from coordinatord.coordination.service.ledger import Ledger
 from coordinatord.coordination.service.ledger_writer import LedgerWriter
 from coordinatord.coordination.transactions.coordinator import Transactions
+from coordinatord.transport.cluster.moved_partitions import MovedPartitions
 from coordinatord.transport.cluster.nodes import Nodes
-from coordinatord.transport.cluster.placed import Placed
 from coordinatord.transport.net.connections import Connections
-from coordinatord.transport.net.door import Door
+from coordinatord.transport.net.server_context import ServerContext
 
 
 class Part(Protocol):
@@ -28,7 +28,7 @@ class Part(Protocol):
     def worker(self) -> int: ...
 
     @property
-    def placed(self) -> Placed | None: ...
+    def placed(self) -> MovedPartitions | None: ...
 
 
 class Node(Protocol):
@@ -79,4 +79,4 @@ class Node(Protocol):
     def connections(self) -> Connections: ...
 
     @property
-    def door(self) -> Door: ...
+    def door(self) -> ServerContext: ...

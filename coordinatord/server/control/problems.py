@@ -49,7 +49,7 @@ def listed(names: Iterable[str], none: str = "none") -> str:
 def check_answerable(api_key: int) -> None:
     """Raises ControlError if this API cannot be answered with an error."""
     from coordinatord.coordination.runtime.error_answers import ANSWERS
-    from coordinatord.coordination.runtime.refusal_table import REFUSALS
+    from coordinatord.coordination.runtime.error_response_table import REFUSALS
 
     if api_key not in ANSWERS and messages(api_key)[0] not in REFUSALS:
         can = [key.title for key in ApiKey if key in ANSWERS or messages(key)[0] in REFUSALS]

@@ -14,14 +14,14 @@ from typing import Any
 
 from coordinatord.broker.log.errors import LogError
 from coordinatord.coordination.runtime.error_answers import answer
-from coordinatord.server.control.changes import Changes
+from coordinatord.server.control.change_notifier import Changes
 from coordinatord.server.control.faults import Fault, Faults, Kind
 from coordinatord.server.control.node import Node
-from coordinatord.server.control.nowhere import Nowhere, mute
+from coordinatord.server.control.null_transport import Nowhere, mute
 from coordinatord.transport.net.connection import Connection
-from coordinatord.transport.net.door import Serving
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask
 from coordinatord.transport.net.request import RequestContext
-from coordinatord.transport.net.slices import Slices
+from coordinatord.transport.net.server_context import Serving
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import DecodeError
 from kafka_wire.framing import Frames
@@ -95,7 +95,7 @@ class Requests:
             self._note(connection, buf, start, end, "")
         return served
 
-    def slice(self, context: Any, slices: Slices) -> None:
+    def slice(self, context: Any, slices: CooperativeTask) -> None:
         """As the router's."""
         self._router.slice(context, slices)
 

@@ -18,7 +18,7 @@ from coordinatord.broker.log.writer import LogWriter
 from coordinatord.broker.topics import Topics
 
 if TYPE_CHECKING:
-    from coordinatord.broker.log.cleaner import Cleaner, CleanerState, Workshop
+    from coordinatord.broker.log.cleaner import Cleaner, CleanerBackend, CleanerState
     from coordinatord.broker.log.cleaning import Statistics
 
 LEAST_BUFFER_BYTES = 4096
@@ -38,7 +38,7 @@ class Compaction:
         metrics: Metrics,
         now_ms: Callable[[], int],
         *,
-        workshop: Workshop | None = None,
+        workshop: CleanerBackend | None = None,
         worker: Worker | None = None,
     ) -> None:
         """`workshop` rewrites logs, by default in its own process; `worker` waits for it, by default on a thread."""

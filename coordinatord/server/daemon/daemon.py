@@ -28,7 +28,7 @@ from coordinatord.broker.log.writer import FlushStats, LogWriter
 from coordinatord.broker.metadata.log import MetadataLog
 from coordinatord.broker.topics import Topics
 from coordinatord.broker.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from coordinatord.broker.topics.participation import TransactionCoordinator
+from coordinatord.broker.topics.partition_verification import TransactionCoordinator
 from coordinatord.coordination.runtime.loading import Loading
 from coordinatord.coordination.runtime.partitions import Partitions
 from coordinatord.coordination.runtime.runtime import Runtime
@@ -40,33 +40,33 @@ from coordinatord.coordination.service.ledger_writer import LedgerWriter
 from coordinatord.coordination.service.random_ids import RandomIds
 from coordinatord.coordination.transactions.coordinator import MarkerWriter, Transactions
 from coordinatord.coordination.transactions.markers import PartitionMarkers
-from coordinatord.server.daemon.admission import Admission
+from coordinatord.server.daemon.access import Admission
+from coordinatord.server.daemon.deferred_imports import import_later
 from coordinatord.server.daemon.expiry import expire_offsets
+from coordinatord.server.daemon.gauges import put_pages, watch
 from coordinatord.server.daemon.handlers import all_handlers, any_refusal, features, offered
-from coordinatord.server.daemon.later import import_later
 from coordinatord.server.daemon.limits import group_settings, transaction_settings
 from coordinatord.server.daemon.nodes import nodes_and_peers, spread
 from coordinatord.server.daemon.scram_users import ScramUsers
 from coordinatord.server.daemon.storage import Storage, open_storage
-from coordinatord.server.daemon.watches import put_pages, watch
 from coordinatord.server.fastpath import shortcuts
 from coordinatord.transport.net.api_versions import ApiVersions
 from coordinatord.transport.net.connection import Connection
 from coordinatord.transport.net.connections import Connections
+from coordinatord.transport.net.cooperative_tasks import Aside, BackgroundThread, TaskScheduler
 from coordinatord.transport.net.descriptors import RESERVED, connections_allowed, raise_limit
-from coordinatord.transport.net.door import Door
 from coordinatord.transport.net.listening import bound
 from coordinatord.transport.net.router import Router
-from coordinatord.transport.net.slices import Aside, AsideThread, Slicer
-from coordinatord.transport.net.turn_end import TurnEnd
+from coordinatord.transport.net.server_context import ServerContext
+from coordinatord.transport.net.write_coalescer import WriteCoalescer
 from kafka_wire.api_key import ApiKey
 
 if TYPE_CHECKING:  # of workers, and of what is not needed at once
     from coordinatord.server.control.control import Control
     from coordinatord.server.daemon.compaction import Compaction
-    from coordinatord.server.daemon.guest import Guest
+    from coordinatord.server.daemon.embedded import EmbeddedOptions
     from coordinatord.server.daemon.secured import Listening, SecuredListeners
-    from coordinatord.server.daemon.worker import Part
+    from coordinatord.server.daemon.worker import WorkerConfig
     from coordinatord.transport.cluster.nodes import Nodes
     from coordinatord.transport.cluster.peers import Peers, SeatPeers
 
@@ -86,8 +86,8 @@ class Daemon:
         now_ms: Callable[[], int] | None = None,
         *,
         log_worker: Worker | None = None,
-        part: Part | None = None,
-        guest: Guest | None = None,
+        part: WorkerConfig | None = None,
+        guest: EmbeddedOptions | None = None,
     ) -> None:
         """`log_worker` writes and flushes the log, by default on its own thread. `part` is the share of the work that
         a supervisor assigned to this process; without it this is the only process. `guest`: in a program of others.
@@ -217,7 +217,7 @@ class Daemon:
         )
         self.participants: TransactionCoordinator = self.transactions
         if self.peers is not None:
-            from coordinatord.coordination.transactions.elsewhere import SpreadTransactions
+            from coordinatord.coordination.transactions.remote_transactions import SpreadTransactions
 
             self.participants = SpreadTransactions(self.transactions, self.nodes, self.peers)
         self.topics.participants = self.participants
@@ -246,16 +246,16 @@ class Daemon:
         always: dict[int, Any] = {ApiKey.API_VERSIONS: self.api_versions.answer}
         router = Router({**handlers, **always}, self.metrics, made)
         self.admission.follow(router, always)
-        self.door = Door(
+        self.door = ServerContext(
             router=router,
             connections=self.connections,
-            turn_end=TurnEnd(self.loop.call_soon),
+            turn_end=WriteCoalescer(self.loop.call_soon),
             metrics=self.metrics,
             max_frame_bytes=self.settings.socket_request_max_bytes,
             now_ms=self.now_ms,
             call_soon=self.loop.call_soon,
             hold=self._hold,
-            slicer=Slicer(self.loop.call_soon, self._make_aside(log_worker), self.metrics),
+            slicer=TaskScheduler(self.loop.call_soon, self._make_aside(log_worker), self.metrics),
             clock=time.perf_counter if self.now_ms is self.clock else float,  # 0.0: a turn takes no virtual time
             refusal=any_refusal,
         )
@@ -272,7 +272,7 @@ class Daemon:
             put_pages(self)
         self.control: Control | None = None
         if self.settings.test_control_enable:
-            from coordinatord.server.daemon.guest import put_control
+            from coordinatord.server.daemon.embedded import put_control
 
             self.control = put_control(self, self.guest)
         watch(self)
@@ -281,7 +281,7 @@ class Daemon:
         return open_storage(self.settings, self.nodes, self.part, self.guest)
 
     def _make_aside(self, worker: Worker | None) -> Aside | None:
-        return AsideThread(self.loop, worker)
+        return BackgroundThread(self.loop, worker)
 
     def _make_compaction(self) -> Compaction:
         from coordinatord.server.daemon.compaction import Compaction

@@ -1,7 +1,7 @@
 """The handlers of all APIs that a daemon offers.
 
 What a consumer needs at once is made at the start. The others are made by the first request for one of them, so that a
-start does not import their modules (`by_need`).
+start does not import their modules (`lazy_handlers`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 from coordinatord.base.config import Settings
 from coordinatord.broker.topics import Topics
-from coordinatord.broker.topics.participation import TransactionCoordinator
-from coordinatord.coordination.group.consumer.state import Surroundings
-from coordinatord.coordination.runtime.refusals import refuse
+from coordinatord.broker.topics.partition_verification import TransactionCoordinator
+from coordinatord.coordination.group.consumer.state import GroupEnvironment
+from coordinatord.coordination.runtime.error_responses import refuse
 from coordinatord.coordination.service.apis.find_coordinator import FindCoordinator
 from coordinatord.coordination.service.apis.membership import Membership
 from coordinatord.coordination.service.apis.offsets import Offsets
@@ -22,7 +22,7 @@ from coordinatord.coordination.transactions.coordinator import Transactions
 from coordinatord.coordination.transactions.markers import PartitionMarkers
 from coordinatord.coordination.transactions.state import SERVER_VERSION
 from coordinatord.transport.cluster.nodes import Nodes
-from coordinatord.transport.net.by_need import Handlers, by_need
+from coordinatord.transport.net.lazy_handlers import Handlers, lazy_handlers
 from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
@@ -44,7 +44,7 @@ TRANSACTIONAL_OFFSETS_APIS = (ApiKey.TXN_OFFSET_COMMIT,)
 
 def any_refusal(request: Any, version: int, error: ErrorCode) -> Any:
     """The response to a request of any API that carries an error for all of it (net.door.Refusal)."""
-    from coordinatord.server.access.refusing import refusal
+    from coordinatord.server.access.error_responses import refusal
 
     return refusal(request, version, error)
 
@@ -82,7 +82,7 @@ def all_handlers(
     nodes: Nodes,
     topics: Topics,
     coordinator: Coordinator,
-    surroundings: Surroundings,
+    surroundings: GroupEnvironment,
     transactions: Transactions,
     participants: TransactionCoordinator,
     markers: PartitionMarkers,
@@ -125,13 +125,13 @@ def all_handlers(
         **FindCoordinator(nodes, topics.offsets_partitions, transactions).handlers(),
         **membership.handlers(),
         **(
-            by_need(CONSUMER_GROUP_APIS, consumer_groups)
+            lazy_handlers(CONSUMER_GROUP_APIS, consumer_groups)
             if serves_consumer_protocol(settings)
             else dict.fromkeys(CONSUMER_GROUP_APIS, _switched_off)
         ),
         **Offsets(coordinator, topics).handlers(),
-        **by_need(SASL_APIS, _sasl),
-        **by_need(GROUP_ADMIN_APIS, group_admin),
-        **by_need(TRANSACTION_APIS, transaction_apis),
-        **by_need(TRANSACTIONAL_OFFSETS_APIS, transactional_offsets),
+        **lazy_handlers(SASL_APIS, _sasl),
+        **lazy_handlers(GROUP_ADMIN_APIS, group_admin),
+        **lazy_handlers(TRANSACTION_APIS, transaction_apis),
+        **lazy_handlers(TRANSACTIONAL_OFFSETS_APIS, transactional_offsets),
     }

@@ -10,14 +10,14 @@ from coordinatord.server.daemon.storage import Storage
 from coordinatord.transport.cluster.nodes import Nodes
 
 if TYPE_CHECKING:  # of several processes
-    from coordinatord.coordination.transactions.elsewhere import SpreadMarkers
     from coordinatord.coordination.transactions.markers import PartitionMarkers
-    from coordinatord.server.daemon.worker import Part
+    from coordinatord.coordination.transactions.remote_transactions import SpreadMarkers
+    from coordinatord.server.daemon.worker import WorkerConfig
     from coordinatord.transport.cluster.peers import Peers, SeatPeers
 
 
 def nodes_and_peers(
-    settings: Settings, part: Part | None, loop: asyncio.AbstractEventLoop
+    settings: Settings, part: WorkerConfig | None, loop: asyncio.AbstractEventLoop
 ) -> tuple[Nodes, Peers | SeatPeers | None]:
     """One process has itself alone; a worker has the other workers; a node that leads a share of the partitions gets to
     know the others later.
@@ -30,8 +30,8 @@ def nodes_and_peers(
         return nodes, Peers(part.peer_paths, loop)
     if settings.storage_leaders > 1:
         from coordinatord.base.config.rules import between_nodes
+        from coordinatord.transport.cluster.partition_slots import SeatedNodes
         from coordinatord.transport.cluster.peers import SeatPeers
-        from coordinatord.transport.cluster.seats import SeatedNodes
 
         seated = SeatedNodes(node_id, rack, settings.storage_leaders)
         return seated, SeatPeers(seated, between_nodes(settings), loop)
@@ -42,7 +42,7 @@ def spread(here: PartitionMarkers, nodes: Nodes, peers: Peers | SeatPeers, stora
     """The writer of markers to partitions of all nodes. Where another node may take over this one's coordinators, their
     markers have its term.
     """
-    from coordinatord.coordination.transactions.elsewhere import SpreadMarkers
+    from coordinatord.coordination.transactions.remote_transactions import SpreadMarkers
     from coordinatord.transport.cluster.peers import SeatPeers
 
     if not isinstance(peers, SeatPeers):

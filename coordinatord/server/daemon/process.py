@@ -14,12 +14,12 @@ from coordinatord.base.observe.logs import gather
 from coordinatord.server.daemon.daemon import Daemon
 
 if TYPE_CHECKING:
-    from coordinatord.server.daemon.worker import Part
+    from coordinatord.server.daemon.worker import WorkerConfig
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-async def _serve(settings: Settings, on_listening: Callable[[Daemon], None], part: Part | None) -> int:
+async def _serve(settings: Settings, on_listening: Callable[[Daemon], None], part: WorkerConfig | None) -> int:
     loop = asyncio.get_running_loop()
     try:
         code = await _run(settings, loop, on_listening, part)
@@ -30,7 +30,10 @@ async def _serve(settings: Settings, on_listening: Callable[[Daemon], None], par
 
 
 async def _run(
-    settings: Settings, loop: asyncio.AbstractEventLoop, on_listening: Callable[[Daemon], None], part: Part | None
+    settings: Settings,
+    loop: asyncio.AbstractEventLoop,
+    on_listening: Callable[[Daemon], None],
+    part: WorkerConfig | None,
 ) -> int:
     daemon = Daemon(settings, loop, part=part)  # may wait for another node's lease, and says so
     gather(loop.call_soon)
@@ -57,7 +60,7 @@ async def _run(
 
 
 def run(
-    settings: Settings, on_listening: Callable[[Daemon], None] = lambda daemon: None, part: Part | None = None
+    settings: Settings, on_listening: Callable[[Daemon], None] = lambda daemon: None, part: WorkerConfig | None = None
 ) -> int:
     """Serve until a signal or a failure of the log; returns the exit code. `on_listening` is called when clients can
     connect.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from coordinatord.broker.metadata.forwarding import forward_of
 from coordinatord.broker.metadata.log import MetadataLog
-from coordinatord.transport.net.by_need import Handlers, by_need
+from coordinatord.transport.net.lazy_handlers import Handlers, lazy_handlers
 from kafka_wire.api_key import ApiKey
 
 if TYPE_CHECKING:
@@ -43,4 +43,4 @@ class ScramUsers:
 
             return ScramApis(self.credentials, self._metadata, forward_of(self._metadata, nodes, peers))
 
-        return {**handlers, **by_need(SCRAM_APIS, scram)}
+        return {**handlers, **lazy_handlers(SCRAM_APIS, scram)}

@@ -18,9 +18,9 @@ from coordinatord.transport.cluster.nodes import Nodes
 from coordinatord.transport.net.api_versions import ApiVersions
 from coordinatord.transport.net.connection import Connection
 from coordinatord.transport.net.connections import Connections
-from coordinatord.transport.net.door import Door
 from coordinatord.transport.net.handshakes import Handshakes
 from coordinatord.transport.net.sasl_gate import SaslGate
+from coordinatord.transport.net.server_context import ServerContext
 from coordinatord.transport.security import MISSING, SecurityError
 from coordinatord.transport.security.mapping_rules import InvalidRule, NoMatchingRule, PrincipalMapper
 from coordinatord.transport.security.material import Material, made_for
@@ -37,7 +37,7 @@ class Daemon(Protocol):
     settings: Settings
     loop: asyncio.AbstractEventLoop
     nodes: Nodes
-    door: Door
+    door: ServerContext
     connections: Connections
     api_versions: ApiVersions
     metrics: Metrics
@@ -51,7 +51,7 @@ class SecuredListeners:
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
-        self._doors: dict[str, Door] = {}
+        self._doors: dict[str, ServerContext] = {}
         self._tls: dict[str, Tls] = {}
         self.material: Material | None = made_for(daemon.settings)
         """What test.users made; None without it."""
@@ -89,7 +89,7 @@ class SecuredListeners:
             nodes = daemon.nodes.alive(name)
             material.tell(name, ",".join(Listener(name, node.host, node.port).address for node in nodes))
 
-    def _made(self, name: str) -> Door:
+    def _made(self, name: str) -> ServerContext:
         daemon, protocol = self._daemon, self._daemon.settings.protocols[name]
         settings = daemon.settings.of_listener(name)
         if self.material is not None:
@@ -114,7 +114,7 @@ class SecuredListeners:
         """A credential of the metadata log."""
         return self._daemon.scram_users.credentials.find(mechanism, user)
 
-    def _gate(self, name: str, protocol: str) -> Door:
+    def _gate(self, name: str, protocol: str) -> ServerContext:
         daemon = self._daemon
         settings = daemon.settings.of_listener(name)
         gate = SaslGate(

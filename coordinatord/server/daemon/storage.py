@@ -12,19 +12,19 @@ from coordinatord.base.config import Settings
 from coordinatord.broker.log.data_dir import DataDirectory
 from coordinatord.broker.log.report_foreign import tell_of_foreign
 from coordinatord.broker.log.report_recovery import telling_how_far
-from coordinatord.broker.log.shares import Share
+from coordinatord.broker.log.worker_checkpoints import WorkerShare
 from coordinatord.broker.log.writer import Flushing
 from coordinatord.broker.metadata.log import Published, Read
 from coordinatord.broker.topics import catalogue_file
 from coordinatord.coordination.runtime.log import Gate
 from coordinatord.transport.cluster.nodes import Nodes
 from coordinatord.transport.cluster.shared import Sharing
-from coordinatord.transport.net.door import Serving
+from coordinatord.transport.net.server_context import Serving
 from kafka_wire.api_key import ApiKey
 
 if TYPE_CHECKING:
-    from coordinatord.server.daemon.guest import Guest
-    from coordinatord.server.daemon.worker import Part
+    from coordinatord.server.daemon.embedded import EmbeddedOptions
+    from coordinatord.server.daemon.worker import WorkerConfig
 
 
 class Storage(Protocol):
@@ -86,13 +86,13 @@ class DirectoryStorage:
         """Nothing to do."""
 
 
-def open_storage(settings: Settings, nodes: Nodes, part: Part | None, guest: Guest | None) -> Storage:
+def open_storage(settings: Settings, nodes: Nodes, part: WorkerConfig | None, guest: EmbeddedOptions | None) -> Storage:
     """Open what the setting `storage` names. Raises LogError. PostgreSQL's blocks until this node leads."""
     catalogued = catalogue_file.catalogued
     if settings.storage != "directory":
         from coordinatord.server.daemon.handlers import features, offered
-        from coordinatord.server.postgresql.front import Offer
         from coordinatord.server.postgresql.node import PostgresStorage
+        from coordinatord.server.postgresql.standby_listener import Offer
 
         offer = Offer(frozenset(offered(ApiKey, settings)), features(settings))
         return PostgresStorage(settings, offer, catalogued, tell_of_foreign, nodes)
@@ -111,7 +111,7 @@ def open_storage(settings: Settings, nodes: Nodes, part: Part | None, guest: Gue
     return DirectoryStorage(
         DataDirectory.open_share(
             path,
-            Share(part.worker, nodes.owns, part.is_recovered),
+            WorkerShare(part.worker, nodes.owns, part.is_recovered),
             cluster_id=part.cluster_id,
             node_id=node_id,
             catalogued=catalogued,

@@ -21,7 +21,7 @@ from coordinatord.broker.topics import Topics
 from coordinatord.broker.topics.catalogue import Topic
 from coordinatord.broker.topics.names import TRANSACTION_TOPIC
 from coordinatord.broker.topics.shared_catalogue import SharedCatalogue
-from coordinatord.transport.cluster.placed import Placed
+from coordinatord.transport.cluster.moved_partitions import MovedPartitions
 from coordinatord.transport.cluster.shared import Shared
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ PUBLISH_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class WorkerConfig:
     """What a worker is given. `sockets` are bound and already listen; `addresses` has, per listener, the address of
     every worker that clients are told; `peer_paths` has every worker's Unix socket, and `peer_socket` is this worker's.
     """
@@ -51,7 +51,7 @@ class Part:
     line: socket.socket
     is_recovered: bool
     """Nothing has been written since the supervisor recovered the data."""
-    placed: Placed | None = None
+    placed: MovedPartitions | None = None
     """What tests have moved; None unless they may (test.control.enable)."""
 
 
@@ -90,7 +90,7 @@ class Daemon(Protocol):
 
 
 async def take_up_line(
-    part: Part,
+    part: WorkerConfig,
     loop: asyncio.AbstractEventLoop,
     topics: Topics,
     transaction_topic_made: Callable[[], object],

@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from coordinatord.broker.log import checkpoint, epochs
+from coordinatord.broker.log import checkpoint, leader_epoch_cache
 from coordinatord.broker.log.disk import replace_bytes
 from coordinatord.broker.log.journal import journal_names
 from coordinatord.broker.topics import catalogue_file, producer_ids
@@ -149,7 +149,7 @@ def _look(source: Path) -> tuple[list[Topic], list[Partition], list[Row], int]:
             row.records += copied.records
             row.bytes += copied.bytes
             taken_producer_id = max(taken_producer_id, copied.producer_id)
-            topic.partitions[index] = max(least_epoch, epochs.read(SOURCE, str(here.path))[-1][0])
+            topic.partitions[index] = max(least_epoch, leader_epoch_cache.read(SOURCE, str(here.path))[-1][0])
         topics.append((topic, dict(entry.configs)))
         rows.append(row)
     return topics, list(found.values()), rows, taken_producer_id

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coordinatord.broker.log import checkpoint, epochs, locks
+from coordinatord.broker.log import checkpoint, leader_epoch_cache, locks
 from coordinatord.broker.log.disk import OsDisk, ReadOnlyDisk
 from coordinatord.broker.log.errors import LogDamaged
 from coordinatord.broker.log.names import is_aside, partition_of, segment_base, segment_bases
@@ -163,7 +163,7 @@ def examine(partition: Partition, *, clean: bool) -> Copied:
     for name in names:
         if _belongs(name, indexes=True) and not stat.S_ISREG((partition.path / name).lstat().st_mode):
             raise ExchangeError(f"{partition.path / name} is not a regular file: put the file itself there.")
-    epochs.read(SOURCE, str(partition.path))  # damage is found before anything is copied
+    leader_epoch_cache.read(SOURCE, str(partition.path))  # damage is found before anything is copied
     unfinished = [name for name in names if name.endswith((SWAP_SUFFIX, CLEANED_SUFFIX)) and is_aside(name)]
     if unfinished:
         raise ExchangeError(
@@ -207,7 +207,7 @@ def copy(partition: Partition, target: Path, *, indexes: bool) -> None:
 def _belongs(name: str, *, indexes: bool) -> bool:
     if segment_base(name) is not None:
         return indexes or not name.endswith((INDEX_SUFFIX, TIME_INDEX_SUFFIX))
-    return name in (epochs.FILE, checkpoint.PARTITION_METADATA) or offset_of(name) is not None
+    return name in (leader_epoch_cache.FILE, checkpoint.PARTITION_METADATA) or offset_of(name) is not None
 
 
 def _flush(path: Path) -> None:

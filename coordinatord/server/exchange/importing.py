@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 from coordinatord.base.config import Settings
-from coordinatord.broker.log import checkpoint, epochs, shares
+from coordinatord.broker.log import checkpoint, leader_epoch_cache, worker_checkpoints
 from coordinatord.broker.log.data_dir import random_id
 from coordinatord.broker.log.disk import replace_text
 from coordinatord.broker.topics import catalogue, catalogue_file, producer_ids
@@ -243,11 +243,11 @@ def _understood(wanted: Mapping[str, str], settings: Settings) -> tuple[dict[str
 
 def _lead(partition: Path, leader_epoch: int, end_offset: int) -> None:
     """Begin the next leader epoch: a client of the former leader must see that the leader has changed (KIP-320)."""
-    before = epochs.read(DISK, str(partition))
+    before = leader_epoch_cache.read(DISK, str(partition))
     ours = max(leader_epoch, before[-1][0]) + 1, end_offset
-    if ours[0] > epochs.MAX_EPOCH:
+    if ours[0] > leader_epoch_cache.MAX_EPOCH:
         raise ExchangeError(f"{partition.name} has the last leader epoch that there is: nothing can lead it any more.")
-    epochs.write(DISK, str(partition), epochs.assigned(before, *ours))
+    leader_epoch_cache.write(DISK, str(partition), leader_epoch_cache.assigned(before, *ours))
 
 
 def _write_own_files(
@@ -262,7 +262,7 @@ def _write_own_files(
     keys = {(partition.topic, partition.index) for partition in taken}
     catalogue_file.write(DISK, f"{path}/{catalogue_file.FILE}", catalogue_file.Content(dict(entries), {}, 0))
     producer_ids.write_next(DISK, path, next_producer_id)
-    for name in shares.CHECKPOINTS:
+    for name in worker_checkpoints.CHECKPOINTS:
         offsets: dict[tuple[str, int], int] = {}
         for source in broker.sources:
             offsets |= checkpoint.read_offsets(SOURCE, f"{source}/{name}")

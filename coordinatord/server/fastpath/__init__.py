@@ -17,7 +17,7 @@ histories both ways.
     commits.py              the same bytes except for offsets, leader epochs and the partitions' order
 
 With an authorizer a request is the same only from the same principal at the same address (`Connection.identity`), and
-every change of ACLs has all requests forgotten: see coordinatord/server/access/repeating.py.
+every change of ACLs has all requests forgotten: see coordinatord/server/access/authorized_fastpath.py.
 
 Each shortcut must pay off on what real clients send: tests/golden/traffic says how often each one answers, and
 tests/clients/test_steady_heartbeats.py plays librdkafka's consumer protocol.

@@ -16,12 +16,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from coordinatord.coordination.group.consumer.state import ConsumerGroup
-from coordinatord.coordination.group.offsets.allowed import commit_refusal
 from coordinatord.coordination.group.offsets.commit_answers import metadata_is_too_long
 from coordinatord.coordination.group.offsets.committed import commit_like_before
+from coordinatord.coordination.group.offsets.fencing import commit_refusal
 from coordinatord.coordination.group.state import Group, Member
 from coordinatord.coordination.group.states import EMPTY, STABLE
-from coordinatord.coordination.runtime.refusals import unavailable
+from coordinatord.coordination.runtime.error_responses import unavailable
 from coordinatord.transport.net.connection import Connection
 from coordinatord.transport.net.received import NO_BODY
 from coordinatord.transport.net.request import RequestContext

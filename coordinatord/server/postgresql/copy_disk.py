@@ -2,8 +2,9 @@
 nothing is flushed: each start discards the copy.
 
 Two things are renamed into place, and both pass here. The small files beside the segments are replaced whole
-(broker/log/disk.py). A compacted segment is committed by renaming its log to `….log.swap` (broker/log/swap.py): at that
-moment its batches replace the old ones' rows, and if that fails, the cleaning has failed and is done again later.
+(broker/log/disk.py). A compacted segment is committed by renaming its log to `….log.swap` (broker/log/segment_swap.py):
+at that moment its batches replace the old ones' rows, and if that fails, the cleaning has failed and is done again
+later.
 
 A small file whose change failed is the old one here, but may be the new one in the store: a topic that is served here
 could be a deleted one for the next leader. So `settle` stores the old one again, before any more records are committed.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from coordinatord.base.config import Settings
-from coordinatord.broker.log import epochs
+from coordinatord.broker.log import leader_epoch_cache
 from coordinatord.broker.log.checkpoint import uuid_bytes
 from coordinatord.broker.log.data_dir import DataDirectory, random_id
 from coordinatord.broker.log.errors import LogError
@@ -40,7 +40,9 @@ def epoch_of_term_0(files: Mapping[str, bytes]) -> int:
     """The highest leader epoch of the data directory that was loaded into the database, 0 without one. A node appends
     with this and its term, which it has at its take-over, and which all nodes know.
     """
-    loaded = [epochs.parsed(content.decode(), name) for name, content in files.items() if name.startswith(EPOCHS)]
+    loaded = [
+        leader_epoch_cache.parsed(content.decode(), name) for name, content in files.items() if name.startswith(EPOCHS)
+    ]
     return max([known[-1][0] for known in loaded], default=0)
 
 

@@ -23,22 +23,22 @@ from coordinatord.broker.log.report_recovery import telling_how_far, telling_how
 from coordinatord.broker.metadata.log import Published, Read
 from coordinatord.broker.topics import catalogue_file
 from coordinatord.coordination.runtime.log import Gate
-from coordinatord.server.postgresql import database, front, registry, schema, working_copy
-from coordinatord.server.postgresql.ahead import Ahead
+from coordinatord.server.postgresql import database, registry, schema, standby_listener, working_copy
 from coordinatord.server.postgresql.contract import Away, Unusable
 from coordinatord.server.postgresql.copy_disk import CopyDisk, UnflushedDisk
 from coordinatord.server.postgresql.database import Link
-from coordinatord.server.postgresql.front import Front, Offer, View
-from coordinatord.server.postgresql.gate import Leading, PatientGate, Requests
 from coordinatord.server.postgresql.leading import epoch_of_term_0, follow, share
 from coordinatord.server.postgresql.lease import RELEASED, RENEWALS, Lease, standing, take
+from coordinatord.server.postgresql.lease_guard import Leading, Requests, TimeoutGate
 from coordinatord.server.postgresql.registry import Registration
 from coordinatord.server.postgresql.sharing import InTouch, SharedFiles
+from coordinatord.server.postgresql.standby_copy import Ahead
+from coordinatord.server.postgresql.standby_listener import Front, Offer, View
 from coordinatord.server.postgresql.store import PostgresStore
-from coordinatord.server.postgresql.writes import StoreFlusher
+from coordinatord.server.postgresql.store_flusher import StoreFlusher
 from coordinatord.transport.cluster.nodes import Nodes
-from coordinatord.transport.cluster.seats import SeatedNodes
-from coordinatord.transport.net.door import Serving
+from coordinatord.transport.cluster.partition_slots import SeatedNodes
+from coordinatord.transport.net.server_context import Serving
 
 WAIT_S = 0.25
 """Between two looks at the leader's lease."""
@@ -116,7 +116,7 @@ class PostgresStorage:
         self.standing: Leading = self.lease if self.shared is None else InTouch(self.lease, self.shared)
         """Whether this node may answer."""
         self.flusher = StoreFlusher(self.store, self.data, disk)
-        self.gate: PatientGate | None = None
+        self.gate: TimeoutGate | None = None
         self.requests: Requests | None = None
 
     def _copy(self, path: Path, cluster_id: str, node_id: int) -> None:
@@ -135,7 +135,7 @@ class PostgresStorage:
 
     def gate_of(self, gate: Gate) -> Gate:
         """The gate of responses: they wait no longer than offsets.commit.timeout.ms."""
-        self.gate = PatientGate(gate, self._timeout_s)
+        self.gate = TimeoutGate(gate, self._timeout_s)
         return self.gate
 
     def before(self, router: Serving) -> Serving:
@@ -157,7 +157,7 @@ class PostgresStorage:
         self.registration.addresses = {**self.registration.addresses, **daemon.nodes.told}
         own_id = self.registration.node_id
         shared = self.shared
-        daemon.nodes.others = lambda listener: front.others((shared or self.lease).nodes, listener, own_id)
+        daemon.nodes.others = lambda listener: standby_listener.others((shared or self.lease).nodes, listener, own_id)
         if shared is not None:
             follow(shared, daemon)
         known = {*daemon.topics.catalogue.by_id, METADATA_TOPIC_ID}
@@ -199,7 +199,10 @@ class PostgresStorage:
 
 def registration_of(settings: Settings) -> Registration:
     """This process for the registry, with the addresses where it listens while it waits."""
-    known = {each.name: (each.advertised_host, each.advertised_port or each.port) for each in front.endpoints(settings)}
+    known = {
+        each.name: (each.advertised_host, each.advertised_port or each.port)
+        for each in standby_listener.endpoints(settings)
+    }
     return Registration(
         secrets.token_hex(16),
         settings.node_id,

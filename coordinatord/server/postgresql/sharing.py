@@ -38,7 +38,7 @@ from coordinatord.server.postgresql.lease import MARGIN, Lease, now_s
 from coordinatord.server.postgresql.registry import KnownNode
 from coordinatord.server.postgresql.store import FILE_S, FOLLOWED, SEATS, SHARED, PostgresStore
 from coordinatord.transport.cluster.nodes import share_of
-from coordinatord.transport.cluster.seats import Holder
+from coordinatord.transport.cluster.partition_slots import Holder
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from coordinatord.broker.log import checkpoint, epochs
+from coordinatord.broker.log import checkpoint, leader_epoch_cache
 from coordinatord.broker.log.data_dir import DataDirectory
 from coordinatord.broker.log.disk import OsDisk, read_text
 from coordinatord.broker.log.errors import DataDirectoryError
@@ -181,8 +181,8 @@ def _load_files(data: DataDirectory, targets: Sequence[PostgresStore]) -> None:
 
 def _load_partition(target: PostgresStore, log: PartitionLog) -> int:
     key = PartitionKey(log.topic_id, log.partition)
-    if log.leader_epochs != epochs.FIRST:
-        target.put_file(store.EPOCHS + log.name, epochs.text(log.leader_epochs).encode(), waits=True)
+    if log.leader_epochs != leader_epoch_cache.FIRST:
+        target.put_file(store.EPOCHS + log.name, leader_epoch_cache.text(log.leader_epochs).encode(), waits=True)
     end, size, rows = 0, 0, list[Row]()
 
     def store_rows(until: int) -> None:

@@ -1,6 +1,7 @@
 """The working copy: a data directory made from the store's rows at each start, and discarded at the next.
 
-A node that waits makes it ahead (ahead.py). When it takes the lead it reads all rows again, and writes what differs.
+A node that waits makes it ahead (standby_copy.py). When it takes the lead it reads all rows again, and writes what
+differs.
 
 It lies in `<data.dir>/working-copy`. The segments are those that the rows were written to, so retention and compaction
 find what they would find on the node that wrote them. Indexes, snapshots of producers and the indexes of aborted
@@ -17,7 +18,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 
-from coordinatord.broker.log import checkpoint, epochs
+from coordinatord.broker.log import checkpoint, leader_epoch_cache
 from coordinatord.broker.log.data_dir import random_id
 from coordinatord.broker.log.disk import Disk, Lock, OsDisk, replace_bytes, replace_text
 from coordinatord.broker.log.errors import DataDirectoryError
@@ -106,7 +107,7 @@ def make(
         ends[held.topic, held.key.partition] = held.end_offset
         directory = path / f"{held.topic}-{held.key.partition}"
         loaded = files.get(EPOCHS + directory.name)
-        known = () if loaded is None else epochs.parsed(loaded.decode(), EPOCHS + directory.name)
+        known = () if loaded is None else leader_epoch_cache.parsed(loaded.decode(), EPOCHS + directory.name)
         size += _make_partition(disk, directory, held, batches, known)
     _keep(path, {*own, checkpoint.META_PROPERTIES, *(f"{topic}-{partition}" for topic, partition in ends)})
     # What the database has is as durable as it gets: damage in it must not be taken for an unfinished write.
@@ -153,7 +154,11 @@ def _by_partition(
 
 
 def _make_partition(
-    disk: Disk, directory: Path, held: Held, batches: Iterable[tuple[int, bytes]], known: epochs.LeaderEpochs
+    disk: Disk,
+    directory: Path,
+    held: Held,
+    batches: Iterable[tuple[int, bytes]],
+    known: leader_epoch_cache.LeaderEpochs,
 ) -> int:
     """Returns its bytes. `known` are the epochs that it was loaded with; the batches have the later ones."""
     if checkpoint.read_topic_id(disk, str(directory)) != held.key.topic_id:
@@ -161,7 +166,7 @@ def _make_partition(
         directory.mkdir()
         checkpoint.write_topic_id(disk, str(directory), held.key.topic_id)
     size, end = 0, 0
-    names = {checkpoint.PARTITION_METADATA, epochs.FILE}
+    names = {checkpoint.PARTITION_METADATA, leader_epoch_cache.FILE}
     current = -1
     segment = None
     try:
@@ -175,7 +180,7 @@ def _make_partition(
             segment.add(batch)
             epoch = int.from_bytes(batch[12:16], "big", signed=True)
             if epoch > (known[-1][0] if known else -1):
-                known = epochs.assigned(known, epoch, int.from_bytes(batch[:8], "big"))
+                known = leader_epoch_cache.assigned(known, epoch, int.from_bytes(batch[:8], "big"))
             size += len(batch)
             end = int.from_bytes(batch[:8], "big") + int.from_bytes(batch[23:27], "big") + 1
     finally:
@@ -185,7 +190,7 @@ def _make_partition(
         empty = _SegmentCopy(directory, held.end_offset)
         empty.close()
         names |= empty.names
-    _put(disk, directory / epochs.FILE, epochs.text(known or epochs.FIRST).encode())
+    _put(disk, directory / leader_epoch_cache.FILE, leader_epoch_cache.text(known or leader_epoch_cache.FIRST).encode())
     _keep(directory, names)
     return size
 

@@ -1,7 +1,7 @@
 """Several processes on one machine that share the work: `--workers N`. To clients each is a node of a cluster.
 
-    supervisor.py   binds the ports, recovers the data, forks the workers, restarts workers that die
-    rendezvous.py   the Unix sockets for requests between workers
+    supervisor.py    binds the ports, recovers the data, forks the workers, restarts workers that die
+    peer_sockets.py  the Unix sockets for requests between workers
 
 transport/cluster/nodes.py decides each partition's leader; server/daemon/worker.py defines what a worker gets from its
 supervisor and reports to it.
@@ -27,9 +27,10 @@ groups' members continue in their generation.
 each other the same requests as Kafka's brokers: AddPartitionsToTxn (is the partition part of the transaction?) and
 WriteTxnMarkers, over a Unix socket of each worker, and retry until they succeed.
 
-**Moves.** A test may move the coordinator of a group to another worker (server/control/elsewhere.py,
+**Moves.** A test may move the coordinator of a group to another worker (server/control/partition_move.py,
 `test.control.enable`): one partition of `__consumer_offsets`, and with it that of `__rebalances`, goes from one process
-to another while both run (broker/log/hand_over.py). Without such tests every partition stays where its number puts it.
+to another while both run (broker/log/partition_transfer.py). Without such tests every partition stays where its number
+puts it.
 
 Limits (max.connections, max.groups and the like) apply per worker.
 """

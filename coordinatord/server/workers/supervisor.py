@@ -26,17 +26,17 @@ from typing import Any
 from coordinatord.base.config import Listener, Settings
 from coordinatord.base.observe import logs
 from coordinatord.base.observe.logger import get_logger
-from coordinatord.broker.log import ownership, shares
+from coordinatord.broker.log import ownership, worker_checkpoints
 from coordinatord.broker.log.data_dir import DataDirectory
 from coordinatord.broker.log.report_foreign import tell_of_foreign
 from coordinatord.broker.log.report_recovery import tell_of_recovery, telling_how_far
 from coordinatord.broker.topics import catalogue_file
 from coordinatord.broker.topics.catalogue import Catalogue
 from coordinatord.broker.topics.names import OFFSETS_TOPIC
-from coordinatord.server.daemon.worker import CHANGED, LISTENING, Part
-from coordinatord.server.workers.rendezvous import Rendezvous
+from coordinatord.server.daemon.worker import CHANGED, LISTENING, WorkerConfig
+from coordinatord.server.workers.peer_sockets import Rendezvous
+from coordinatord.transport.cluster.moved_partitions import MovedPartitions
 from coordinatord.transport.cluster.nodes import Nodes
-from coordinatord.transport.cluster.placed import Placed
 from coordinatord.transport.cluster.shared import Shared
 from coordinatord.transport.net.listening import bound
 
@@ -94,7 +94,7 @@ class Supervisor:
     def __init__(
         self,
         settings: Settings,
-        serve: Callable[[Part], int],
+        serve: Callable[[WorkerConfig], int],
         announce: Callable[[list[dict[str, tuple[str, int]]], list[str]], object],
     ) -> None:
         """Raises LogError, OSError and CannotBind. `announce` is called once all workers listen, with their bound
@@ -120,8 +120,10 @@ class Supervisor:
         self.shared = Shared(count, f"{self.data.path}/{LOCK_FILE}")
         self.shared.begin(catalogue.change)
         offsets = len(catalogue.by_name[OFFSETS_TOPIC].partitions)
-        self.placed = Placed(self.shared, offsets) if settings.test_control_enable else None
-        shares.hand_out(self.data.disk, self.data.path, count, Nodes(settings.node_id, workers=count).worker_of)
+        self.placed = MovedPartitions(self.shared, offsets) if settings.test_control_enable else None
+        worker_checkpoints.hand_out(
+            self.data.disk, self.data.path, count, Nodes(settings.node_id, workers=count).worker_of
+        )
         self.data.files.close()
         bound_to = [self._bind(number) for number in range(count)]
         self._selector = selectors.DefaultSelector()
@@ -206,7 +208,7 @@ class Supervisor:
         worker.due_s = None
         ours, theirs = socket.socketpair()
         settings = self.settings
-        part = Part(
+        part = WorkerConfig(
             worker.number,
             settings.workers,
             self.data.cluster_id,
@@ -234,7 +236,7 @@ class Supervisor:
         self._selector.register(ours, selectors.EVENT_READ, worker)
         log.info("worker started", worker=worker.number, pid=pid)
 
-    def _become(self, worker: _Worker, part: Part, ours: socket.socket) -> None:
+    def _become(self, worker: _Worker, part: WorkerConfig, ours: socket.socket) -> None:
         """Run the child; does not return. Signals stay blocked until it handles them, so it always stops cleanly."""
         status = 1
         try:
@@ -363,7 +365,7 @@ class Supervisor:
         """All workers have ended: if each closed its log, leave the directory as a single process would."""
         status = self._exit_status or (1 if any(worker.status for worker in self.workers) else 0)
         all_closed = all(worker.status == 0 for worker in self.workers)
-        if all_closed and not shares.put_together(self.data.disk, self.data.path):
+        if all_closed and not worker_checkpoints.put_together(self.data.disk, self.data.path):
             status = 1
         log.info("stopped", exit_code=status)
         return status

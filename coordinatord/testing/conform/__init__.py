@@ -5,8 +5,8 @@
     values.py      the values in a story's requests
     player.py      plays one story on a connection
     raw_client.py  a client that sends and receives frames only
-    canonical.py   responses as text, without differences that do not matter
-    chapters.py    the subject of each story, and its KIP
+    normalized.py  responses as text, without differences that do not matter
+    categories.py  the subject of each story, and its KIP
     selection.py   the stories that a broker can play, given its settings and APIs
     target.py      the broker: its settings and versions, its readiness
     cleanup.py     removes the topics and groups of the stories from a broker

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from coordinatord.testing.conform.chapters import chapter_of
+from coordinatord.testing.conform.categories import chapter_of
 from coordinatord.testing.conform.player import Frame
 from coordinatord.testing.conform.story import Step, Story
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coordinatord.testing.conform import values
-from coordinatord.testing.conform.canonical import Names, put_in_order, rendered
+from coordinatord.testing.conform.normalized import Names, put_in_order, rendered
 from coordinatord.testing.conform.raw_client import BadAnswer, RawClient
 from coordinatord.testing.conform.settling import Connect, settle
 from coordinatord.testing.conform.story import Step, Story, StoryError

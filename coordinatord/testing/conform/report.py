@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree
 
-from coordinatord.testing.conform.chapters import CHAPTERS
+from coordinatord.testing.conform.categories import CHAPTERS
 from coordinatord.testing.conform.outcome import Outcome, Verdict, asked, difference
 
 REFERENCE = "Apache Kafka 4.3"

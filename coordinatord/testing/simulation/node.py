@@ -16,7 +16,7 @@ from coordinatord.base.clocks.timers import TICK_MS
 from coordinatord.coordination.group import events
 from coordinatord.coordination.group.classic.step import step
 from coordinatord.coordination.group.consumer.metadata_hash import topic_hash
-from coordinatord.coordination.group.consumer.state import Surroundings
+from coordinatord.coordination.group.consumer.state import GroupEnvironment
 from coordinatord.coordination.group.consumer.topics import Topic
 from coordinatord.coordination.group.offsets.commit_answers import written_out
 from coordinatord.coordination.group.result import Cancel, Result, TimerKey
@@ -120,7 +120,7 @@ class Node:
         self.engine = engine
         ids = engine.chance("member ids")
         info = TopicInfo(bytes(range(16)), (NODE_ID,) * partitions, (0,) * partitions, (frozenset(),) * partitions)
-        surroundings = Surroundings(OneTopic(info.topic_id, partitions), consumer_settings)
+        surroundings = GroupEnvironment(OneTopic(info.topic_id, partitions), consumer_settings)
         self.group = Group(GROUP_ID, settings, lambda: f"{ids.getrandbits(128):032x}", surroundings)
         self.wheel: TimerWheel[TimerKey] = TimerWheel(TICK_MS, START_MS)
         self.ledger = Ledger(NODE_ID, lambda _group, make: make(), lambda rebalance: on_record(rebalance.head()))

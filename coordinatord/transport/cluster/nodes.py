@@ -17,7 +17,7 @@ from zlib import crc32
 from kafka_wire.values import FrozenValue, frozen
 
 if TYPE_CHECKING:  # only tests move partitions
-    from coordinatord.transport.cluster.placed import Placed
+    from coordinatord.transport.cluster.moved_partitions import MovedPartitions
 
 OWN_PREFIX = "__"
 """Partitions of the same number of `__consumer_offsets`, `__rebalances` and so on are on the same node, so a group's
@@ -54,7 +54,7 @@ class Nodes:
         *,
         worker: int = 0,
         workers: int = 1,
-        placed: Placed | None = None,
+        placed: MovedPartitions | None = None,
     ) -> None:
         """`node_id` is this node's, worker `worker` of `workers`; the workers have consecutive ids. `placed`: what
         tests have moved.

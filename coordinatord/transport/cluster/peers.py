@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from coordinatord.base.observe.logger import get_logger
-from coordinatord.transport.cluster.seats import SeatedNodes
+from coordinatord.transport.cluster.partition_slots import SeatedNodes
 from kafka_wire import registry
 from kafka_wire.errors import DecodeError
 from kafka_wire.framing import FrameSplitter

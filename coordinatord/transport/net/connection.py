@@ -2,7 +2,7 @@
 
 Order. Requests are served in the order received. A request that waits for other members (join, sync) or for records
 (fetch) is parked, and later requests wait undecoded. A response that waits only for the log does not delay later
-requests, since their records follow in the log; their responses queue behind it (answers.py).
+requests, since their records follow in the log; their responses queue behind it (response_queue.py).
 
 Back-pressure. The connection stops reading while more than `MAX_WAITING_BYTES` wait behind a parked request or a full
 response queue, while the peer leaves responses unread (asyncio's `pause_writing`), and while the client is throttled.
@@ -17,8 +17,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-from coordinatord.transport.net.answers import CLOSED, PEER, THROTTLED, AnswerLine
-from coordinatord.transport.net.door import Door
 from coordinatord.transport.net.limits import (
     COUNTED_BYTES,
     MAX_INCOMPLETE_BYTES,
@@ -27,7 +25,9 @@ from coordinatord.transport.net.limits import (
     limit_of,
 )
 from coordinatord.transport.net.received import NO_BODY, Received
-from coordinatord.transport.net.strangers import stranger
+from coordinatord.transport.net.response_queue import CLOSED, PEER, THROTTLED, ResponseQueue
+from coordinatord.transport.net.server_context import ServerContext
+from coordinatord.transport.net.wrong_protocol import stranger
 from coordinatord.transport.security.principal import ANONYMOUS
 from kafka_wire.errors import DecodeError, ErrorCode
 from kafka_wire.framing import Frames, FrameSplitter
@@ -65,10 +65,10 @@ class Connection(asyncio.Protocol):
                  "_waiting_bytes", "client_host", "client_id", "client_id_bytes", "closed_for", "door", "identity",
                  "last_active_ms", "line", "listener", "peer", "principal", "session")  # fmt: skip
 
-    def __init__(self, door: Door, listener: str) -> None:
+    def __init__(self, door: ServerContext, listener: str) -> None:
         self.door = door
         self.listener = listener
-        self.line = AnswerLine(self, door.hold, door.turn_end, door.metrics, door.unread)
+        self.line = ResponseQueue(self, door.hold, door.turn_end, door.metrics, door.unread)
         self.closed_for = "peer"
         self.client_id: str | None = None
         self.client_id_bytes: bytes = b""
@@ -150,7 +150,7 @@ class Connection(asyncio.Protocol):
 
     # Called by other modules
 
-    def pass_through(self, door: Door) -> None:
+    def pass_through(self, door: ServerContext) -> None:
         """Serve later requests with the context `door`: after authentication, a client may send more APIs."""
         self.door = door
         self._splitter.max_frame_bytes = door.max_frame_bytes
@@ -213,8 +213,8 @@ class Connection(asyncio.Protocol):
         return lambda: refusal(codec.decode_request(*body), codec.api_version, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def unread_too_long(self) -> None:
-        """Close the connection of a peer that does not read: see AnswerLine.give_up. Written data is dropped: closing
-        alone would wait until the peer has read it.
+        """Close the connection of a peer that does not read: see ResponseQueue.give_up. Written data is dropped:
+        closing alone would wait until the peer has read it.
         """
         self.refuse("unread", f"answers of all clients have more than {MAX_UNREAD_BYTES} bytes, and this one's most")
         self._transport.abort()
@@ -296,7 +296,7 @@ class Connection(asyncio.Protocol):
         """Queue requests that arrived after others; `size` is their bytes."""
         parked = self.line.parked
         if parked is not None and parked.done:
-            self.close()  # see AnswerLine.abandon
+            self.close()  # see ResponseQueue.abandon
             return
         self._frames.extend(frames)
         self._waiting_bytes += size

@@ -28,7 +28,7 @@ from coordinatord.base.observe.logger import get_logger
 from coordinatord.transport.net.connection import Connection
 from coordinatord.transport.net.connections import Connections
 from coordinatord.transport.net.hello import HANDSHAKE_RECORD, Hello
-from coordinatord.transport.net.strangers import plaintext
+from coordinatord.transport.net.wrong_protocol import plaintext
 
 PER_TURN: Final = 1
 """Handshakes that begin in one turn of the event loop: a millisecond with a key of RSA-2048, half of it with P-256."""

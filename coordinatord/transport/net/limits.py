@@ -1,4 +1,4 @@
-"""Limits of one request, in addition to socket.request.max.bytes: see split.py."""
+"""Limits of one request, in addition to socket.request.max.bytes: see batching.py."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ requests per connection is limited (answers.MAX_HELD).
 """
 
 
-class Admitted:
+class AuthorizationResult:
     """The permissions of a request when its handler receives it.
 
     `may(name, topic id)`: whether the client may do with this topic what it asks for. If a handler calls `may` itself,
@@ -47,7 +47,7 @@ class Received:
 
     __slots__ = ("admitted", "api_version", "codec", "correlation_id", "done", "where")
 
-    admitted: Admitted | None
+    admitted: AuthorizationResult | None
     """None without an authorizer."""
     codec: Codec
     api_version: int
@@ -58,7 +58,7 @@ class Received:
 
     @property
     def may_describe(self) -> Callable[[str], bool] | None:
-        """See `Admitted`; None if there is no such check."""
+        """See `AuthorizationResult`; None if there is no such check."""
         return None if self.admitted is None else self.admitted.may_describe
 
     def may_change(self, partitions: int) -> bool:

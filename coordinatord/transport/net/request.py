@@ -1,7 +1,7 @@
 """One request in progress: the handler's view of it, and the ways in which it can end.
 
 A handler gets a `RequestContext` and the decoded request. It returns the response (or the response's body as bytes, if
-that is faster than the message), or `Slices` that will make the response (slices.py), or None when
+that is faster than the message), or `CooperativeTask` that will make the response (cooperative_tasks.py), or None when
 
 - it has called `answer_at`: the response waits for the log (the durability gate), or
 - it has called `drop` or `drop_at`: there is no response (Produce with acks 0), or
@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from coordinatord.transport.net.answers import AnswerLine
 from coordinatord.transport.net.connection import Connection
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask
 from coordinatord.transport.net.received import NO_BODY, Body, Received
-from coordinatord.transport.net.slices import Slices
+from coordinatord.transport.net.response_queue import ResponseQueue
 from coordinatord.transport.security.principal import Principal
 from kafka_wire.registry import Codec
 
@@ -41,7 +41,7 @@ class RequestContext(Received):
         self.where = body
         self.done = False
         self.connection = connection
-        self.line: AnswerLine = connection.line
+        self.line: ResponseQueue = connection.line
         self.client_id = connection.client_id
 
     @property
@@ -74,14 +74,14 @@ class RequestContext(Received):
         self.line.answer(self, response)
 
     def reply_alone(self, response: Any, now_s: float) -> None:
-        """Respond to a parked request at once, as one of many: see AnswerLine.answer_parked."""
+        """Respond to a parked request at once, as one of many: see ResponseQueue.answer_parked."""
         self.line.answer_parked(self, response, now_s)
 
     def reply_in_parts(self, response: Any) -> None:
         """Respond to a request, parked or not, with records that are too large to copy."""
         self.line.answer_in_parts(self, response)
 
-    def go_on(self, slices: Slices) -> None:
+    def go_on(self, slices: CooperativeTask) -> None:
         """Let slices make the response to a parked request."""
         self.connection.door.router.slice(self, slices)
 

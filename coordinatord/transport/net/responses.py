@@ -8,7 +8,7 @@ from typing import Any, Final
 from coordinatord.base.observe.metrics import Metrics
 from coordinatord.transport.net.limits import MAX_ANSWER_BYTES
 from coordinatord.transport.net.received import Received
-from kafka_wire.parts import Parts
+from kafka_wire.message_parts import Parts
 from kafka_wire.registry import Codec
 
 

@@ -20,14 +20,14 @@ from typing import Any, Final
 from coordinatord.base.observe.logger import get_logger
 from coordinatord.base.observe.metrics import Metrics
 from coordinatord.transport.net.api_versions import unsupported_version
+from coordinatord.transport.net.batching import Encoded, TooLarge, decoded_aside, encoded_aside, in_batches, split_of
 from coordinatord.transport.net.connection import Connection
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps
 from coordinatord.transport.net.limits import LARGE_BYTES, MAX_HEADER_TAG_BYTES, is_large, limit_of
 from coordinatord.transport.net.received import Body
 from coordinatord.transport.net.request import RequestContext
 from coordinatord.transport.net.responses import AnswerTooLarge
 from coordinatord.transport.net.routes import Handler, Route, Routes, ShortcutMaker
-from coordinatord.transport.net.slices import Slices, Steps
-from coordinatord.transport.net.split import Encoded, TooLarge, decoded_aside, encoded_aside, in_parts, split_of
 from kafka_wire import registry
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import DecodeError, LengthError, TruncatedError, UnknownApiError
@@ -127,14 +127,14 @@ class Router:
             context = RequestContext(connection, codec, correlation_id, (buf, pos, end))
             split = route.splits and split_of(codec, request)
             if split:
-                self.slice(context, in_parts(context, request, split, route.handler))
+                self.slice(context, in_batches(context, request, split, route.handler))
                 return
             response = route.handler(context, request)
             shortcut = route.shortcut
             if shortcut is not None:
                 shortcut.learn(context, request, buf, start, end)
             if response is not None:
-                if type(response) is Slices:
+                if type(response) is CooperativeTask:
                     self.slice(context, response)
                 else:
                     connection.line.answer(context, response)
@@ -155,7 +155,7 @@ class Router:
         context = RequestContext(connection, route.codec, correlation_id, body)
         self.slice(context, decoded_aside(context, route.handler))
 
-    def slice(self, context: RequestContext, slices: Slices) -> None:
+    def slice(self, context: RequestContext, slices: CooperativeTask) -> None:
         """Park the request until its slices have made the response."""
         connection = context.connection
         if connection.line.parked is not context:
@@ -173,7 +173,7 @@ class Router:
                 kind = type(error).__name__
                 connection.refuse(kind, f"{kind}: {error}", api=context.codec.name, version=context.api_version)
             elif isinstance(error, AnswerTooLarge):
-                self.slice(context, Slices(_error_instead(context, str(error))))
+                self.slice(context, CooperativeTask(_error_instead(context, str(error))))
             elif isinstance(error, TooLarge):
                 connection.refuse("oversized", str(error), api=context.codec.name, version=context.api_version)
             else:
@@ -213,7 +213,7 @@ class Router:
         )
 
 
-def _error_instead(context: RequestContext, reason: str) -> Steps:
+def _error_instead(context: RequestContext, reason: str) -> TaskSteps:
     """Make the response that replaces one that is too large. The request may have many names, so another thread decodes
     it.
     """

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
 from coordinatord.base.observe.metrics import Histogram, Metrics
+from coordinatord.transport.net.batching import SPLITS
 from coordinatord.transport.net.connection import Connection
 from coordinatord.transport.net.request import RequestContext
-from coordinatord.transport.net.split import SPLITS
 from kafka_wire import registry
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import TruncatedError, UnknownApiError

@@ -19,10 +19,10 @@ from coordinatord.base.observe.logger import get_logger
 from coordinatord.base.observe.metrics import Metrics
 from coordinatord.transport.net.api_versions import ApiVersions
 from coordinatord.transport.net.connection import Connection
-from coordinatord.transport.net.door import Door
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask
 from coordinatord.transport.net.request import RequestContext
 from coordinatord.transport.net.router import Router
-from coordinatord.transport.net.slices import Slices
+from coordinatord.transport.net.server_context import ServerContext
 from coordinatord.transport.security.sasl import Answer, Exchange, Mechanism, State
 from kafka_wire.api.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kafka_wire.api.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -74,8 +74,8 @@ class SaslGate:
             metrics,
         )
         #: the door before the gate, and the one that it opens
-        self.outside: Door | None = None
-        self.inside: Door | None = None
+        self.outside: ServerContext | None = None
+        self.inside: ServerContext | None = None
 
     def admit(self, connection: Connection) -> None:
         """A client has connected."""
@@ -108,7 +108,7 @@ class SaslGate:
             "token, whichever is first"
         )
 
-    def slice(self, context: Any, slices: Slices) -> None:
+    def slice(self, context: Any, slices: CooperativeTask) -> None:
         """As the router's."""
         self._router.slice(context, slices)
 

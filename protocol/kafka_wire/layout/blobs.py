@@ -174,7 +174,7 @@ class Records(Blob):
             out.emit(f"{target} = memoryview(buf)[pos:{stop}]")
 
     def emit_content(self, out: EncodeSource, data: str) -> None:
-        with out.block(f"if isinstance({out.sink}, {out.needs.take('kafka_wire.parts', 'Parts')}):"):
+        with out.block(f"if isinstance({out.sink}, {out.needs.take('kafka_wire.message_parts', 'Parts')}):"):
             out.emit(f"{out.sink}.keep({data})")
         with out.block("else:"):
             out.emit(f"{out.sink} += {data}")

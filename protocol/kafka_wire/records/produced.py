@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kafka_wire.errors import DecodeError, ErrorCode, TruncatedError
-from kafka_wire.parts import joined
+from kafka_wire.message_parts import joined
 from kafka_wire.records.amend import set_create_time, set_log_append_time
 from kafka_wire.records.batch import (
     CODEC_MASK,

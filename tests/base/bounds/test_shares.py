@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinatord.base.bounds.shares import Shares
+from coordinatord.base.bounds.fair_shares import Shares
 
 
 class Holding:

@@ -15,7 +15,7 @@ from coordinatord.base.observe.admin import AdminServer
 from coordinatord.base.observe.health import Health
 from coordinatord.base.observe.metrics import Metrics
 from coordinatord.base.observe.web_server import HEAD_BYTES
-from coordinatord.monitoring.dashboard.answers import Answers
+from coordinatord.monitoring.dashboard.responses import Answers
 
 PAGES = ("/rebalances", "/groups/state", "/groups/events", "/metrics", "/healthz", "/nowhere")
 MUTANTS = 400

@@ -85,7 +85,7 @@ def stretches(arena: Arena) -> Iterator[Any]:
 )
 def decode(arena: Arena, column: Column, seconds: float) -> Sample:
     from coordinatord.monitoring.offsets_log.decode import chunk, kernels
-    from coordinatord.monitoring.offsets_log.decode.wanted import Wanted
+    from coordinatord.monitoring.offsets_log.decode.projection import Wanted
     from coordinatord.monitoring.offsets_log.source.segments import CHUNK_BYTES
 
     compiled = column is COMPILED

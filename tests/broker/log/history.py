@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from coordinatord.broker.log import LogConfig, LogDamaged, PartitionLog, epochs
+from coordinatord.broker.log import LogConfig, LogDamaged, PartitionLog, leader_epoch_cache
 from coordinatord.broker.log.simulated_disk import CrashKind, SimulatedCrash, SimulatedDisk
 from coordinatord.broker.log.writer import FlushPolicy
 from kafka_wire.records.batch import KeyValues, build_batch
@@ -214,12 +214,12 @@ class History:
         for (offset, epoch), record in expected.read.items():
             if offset >= expected.deleted:
                 survives = offset < log.end_offset and expected.written[offset] == record
-                found = epochs.end_of(log.leader_epochs, epoch, log.end_offset)
+                found = leader_epoch_cache.end_of(log.leader_epochs, epoch, log.end_offset)
                 agrees = found is not None and found[0] >= epoch and found[1] > offset
                 if agrees != survives:
                     raise Violated(f"{log.name}: {found} for epoch {epoch} and a record at {offset}: {survives=}")
         for header in log.batches(log.log_start_offset):
-            if epochs.end_of(log.leader_epochs, header.leader_epoch, log.end_offset) is None:
+            if leader_epoch_cache.end_of(log.leader_epochs, header.leader_epoch, log.end_offset) is None:
                 raise Violated(f"{log.name}: epoch {header.leader_epoch} of a batch is not known")
 
     def _check_reads(self, log: PartitionLog, name: str) -> None:

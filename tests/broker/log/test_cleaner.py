@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from coordinatord.broker.log import DataDirectory, LogConfig, LogDamaged, OffsetOutOfRange, cleaner, replay, swap
+from coordinatord.broker.log import (
+    DataDirectory,
+    LogConfig,
+    LogDamaged,
+    OffsetOutOfRange,
+    cleaner,
+    replay,
+    segment_swap,
+)
 from coordinatord.broker.log.cleaner import LOST_IN_A_ROW, Cleaner, CleanerSettings
 from coordinatord.broker.log.cleaner_process import Process
 from coordinatord.broker.log.cleaning import Cleaned, Job, Statistics, clean
@@ -331,7 +339,7 @@ def test_a_swap_that_gets_stuck_serves_on_and_ends_at_the_next_start(
         raise OSError(errno.EIO, "input/output error")
 
     with monkeypatch.context() as patched:
-        patched.setattr(swap, step, fail)
+        patched.setattr(segment_swap, step, fail)
         assert world.clean() == []
     assert len(world.cleaner_failures) == 1
     assert last_of(world) == {b"a": b"2", b"b": b"2"}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from coordinatord.broker.log import LogError, PartitionLog, swap
+from coordinatord.broker.log import LogError, PartitionLog, segment_swap
 from coordinatord.broker.log.cleaning import _Cleaning
 from coordinatord.broker.log.simulated_disk import CrashKind
 from coordinatord.broker.log.writer import FlushPolicy
@@ -73,27 +73,27 @@ def test_a_swap_of_what_was_not_flushed_is_caught(monkeypatch: pytest.MonkeyPatc
 
 def test_removing_the_old_segments_first_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The old ones go as soon as the new one is written: then there is a moment with neither."""
-    commit = swap.commit
+    commit = segment_swap.commit
 
-    def hasty(disk: swap.Disk, directory: str, cleaned: swap.Cleaned, tag: str) -> None:
+    def hasty(disk: segment_swap.Disk, directory: str, cleaned: segment_swap.Cleaned, tag: str) -> None:
         for base_offset in cleaned.replaces:
-            swap.set_aside(disk, directory, base_offset)
+            segment_swap.set_aside(disk, directory, base_offset)
         disk.sync_dir(directory)
         commit(disk, directory, cleaned, tag)
 
-    monkeypatch.setattr(swap, "commit", hasty)
+    monkeypatch.setattr(segment_swap, "commit", hasty)
     with pytest.raises((Violated, LogError, OSError)):
         _until_violated(range(300))
 
 
 def test_forgetting_a_committed_swap_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A recovery that takes `.swap` for something half done."""
-    monkeypatch.setattr(swap, "recover", lambda disk, directory: _remove_all(disk, directory))
+    monkeypatch.setattr(segment_swap, "recover", lambda disk, directory: _remove_all(disk, directory))
     with pytest.raises((Violated, LogError)):
         _until_violated(range(300))
 
 
-def _remove_all(disk: swap.Disk, directory: str) -> None:
+def _remove_all(disk: segment_swap.Disk, directory: str) -> None:
     for name in disk.listdir(directory):
         if name.endswith((".swap", ".cleaned", ".deleted")):
             disk.unlink(f"{directory}/{name}")
@@ -109,7 +109,7 @@ def test_compaction_under_a_reader_is_caught(monkeypatch: pytest.MonkeyPatch) ->
 def test_taking_aborted_records_for_committed_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     init = _Cleaning.__init__
 
-    def blind(self: _Cleaning, disk: swap.Disk, job: object, throttle: object) -> None:
+    def blind(self: _Cleaning, disk: segment_swap.Disk, job: object, throttle: object) -> None:
         init(self, disk, job, throttle)  # type: ignore[arg-type]
         self._survey.aborted.clear()
         self._fates._coming.clear()

@@ -13,14 +13,14 @@ from coordinatord.broker.log import (
     LogDamaged,
     PartitionLog,
     checkpoint,
-    epochs,
-    shares,
+    leader_epoch_cache,
+    worker_checkpoints,
 )
 from coordinatord.broker.log.disk import OsDisk, read_text
-from coordinatord.broker.log.epochs import LeaderEpochs
+from coordinatord.broker.log.leader_epoch_cache import LeaderEpochs
 from coordinatord.broker.log.repair import carry_out, plan
-from coordinatord.broker.log.shares import Share
 from coordinatord.broker.log.simulated_disk import SimulatedDisk
+from coordinatord.broker.log.worker_checkpoints import WorkerShare
 from coordinatord.broker.log.writer import FlushPolicy
 from kafka_wire.records.batch import build_batch
 from tests.broker.log.world import PATH, World
@@ -43,7 +43,7 @@ END_OFFSET = 50
 )
 def test_where_an_epoch_ended(epoch: int, found: tuple[int, int] | None) -> None:
     """As Kafka's LeaderEpochFileCache.endOffsetFor says for the same entries."""
-    assert epochs.end_of(EPOCHS, epoch, END_OFFSET) == found
+    assert leader_epoch_cache.end_of(EPOCHS, epoch, END_OFFSET) == found
 
 
 @pytest.mark.parametrize(
@@ -61,19 +61,19 @@ def test_where_an_epoch_ended(epoch: int, found: tuple[int, int] | None) -> None
 )
 def test_an_epoch_begins(epoch: int, offset: int, known: LeaderEpochs) -> None:
     """As LeaderEpochFileCache.assign says: entries that contradict a new one are dropped."""
-    assert epochs.assigned(EPOCHS, epoch, offset) == known
-    assert epochs.assigned((), epoch, offset) == ((epoch, offset),)
+    assert leader_epoch_cache.assigned(EPOCHS, epoch, offset) == known
+    assert leader_epoch_cache.assigned((), epoch, offset) == ((epoch, offset),)
 
 
 def test_the_end_of_a_log_is_cut_off() -> None:
     """As LeaderEpochFileCache.truncateFromEnd says."""
-    found = {end: epochs.cut_from(EPOCHS, end) for end in (0, 10, 11, 25, 26, 40, 41)}
+    found = {end: leader_epoch_cache.cut_from(EPOCHS, end) for end in (0, 10, 11, 25, 26, 40, 41)}
     assert found == {0: (), 10: (), 11: EPOCHS[:1], 25: EPOCHS[:1], 26: EPOCHS[:2], 40: EPOCHS[:2], 41: EPOCHS}
 
 
 def test_the_start_of_a_log_is_removed() -> None:
     """As LeaderEpochFileCache.truncateFromStart says: the epoch of the first record that is left begins with it."""
-    found = {start: epochs.from_start(EPOCHS, start) for start in (0, 10, 24, 25, 39, 40, 99)}
+    found = {start: leader_epoch_cache.from_start(EPOCHS, start) for start in (0, 10, 24, 25, 39, 40, 99)}
     assert found == {
         0: EPOCHS,
         10: EPOCHS,
@@ -94,7 +94,7 @@ def produced(world: World, count: int) -> PartitionLog:
 
 
 def checkpointed(disk: SimulatedDisk) -> str | None:
-    return read_text(disk, f"{PATH}/events-0/{epochs.FILE}")
+    return read_text(disk, f"{PATH}/events-0/{leader_epoch_cache.FILE}")
 
 
 def test_a_clean_stop_begins_no_epoch() -> None:
@@ -102,7 +102,7 @@ def test_a_clean_stop_begins_no_epoch() -> None:
     produced(world, 3)
     world.close()
     again = World(world.disk)
-    assert (again.log().leader_epoch, again.log().leader_epochs) == (0, epochs.FIRST)
+    assert (again.log().leader_epoch, again.log().leader_epochs) == (0, leader_epoch_cache.FIRST)
     again.close()
     assert b"leader.epoch" not in world.disk.content(f"{PATH}/meta.properties")
 
@@ -172,10 +172,10 @@ def test_the_workers_of_a_directory_tell_one_epoch() -> None:
     disk = world.disk
     disk.crash("kill")
     topic_id = World(disk).log().topic_id  # the supervisor's start
-    shares.hand_out(disk, PATH, 2, lambda _topic, _partition: 0)
-    other = World(disk, share=Share(1, lambda _topic, _partition: False, is_recovered=True))
+    worker_checkpoints.hand_out(disk, PATH, 2, lambda _topic, _partition: 0)
+    other = World(disk, share=WorkerShare(1, lambda _topic, _partition: False, is_recovered=True))
     for is_recovered in (True, False, False):
-        owner = World(disk, share=Share(0, lambda _topic, _partition: True, is_recovered=is_recovered))
+        owner = World(disk, share=WorkerShare(0, lambda _topic, _partition: True, is_recovered=is_recovered))
         assert owner.log().leader_epoch == other.data.elsewhere("events", 0, topic_id).leader_epoch == 1
         produced(owner, 1)
     assert owner.log().leader_epochs == ((0, 0), (1, 3))
@@ -213,7 +213,7 @@ def test_a_repair_begins_an_epoch() -> None:
     assert world.log().leader_epoch == 1
     log = produced(world, 8)
     assert [header.leader_epoch for header in log.batches(0)] == [0] * 5 + [1] * 8
-    assert epochs.end_of(log.leader_epochs, 0, log.end_offset) == (0, 5)
+    assert leader_epoch_cache.end_of(log.leader_epochs, 0, log.end_offset) == (0, 5)
 
 
 def test_what_kafka_left_behind_goes_on(tmp_path: Path) -> None:
@@ -222,11 +222,11 @@ def test_what_kafka_left_behind_goes_on(tmp_path: Path) -> None:
     data.create("orders", [0, 1], b"0123456789abcdef", LogConfig())
     data.mark_clean()
     data.close()
-    assert (tmp_path / "orders-1" / epochs.FILE).read_text() == "0\n1\n0 0\n"
-    epochs.write(OsDisk(), str(tmp_path / "orders-0"), EPOCHS)
+    assert (tmp_path / "orders-1" / leader_epoch_cache.FILE).read_text() == "0\n1\n0 0\n"
+    leader_epoch_cache.write(OsDisk(), str(tmp_path / "orders-0"), EPOCHS)
     data = DataDirectory.open(path)
     found = [(log.leader_epoch, log.leader_epochs) for log in data.logs.values()]
-    assert found == [(6, ((6, 0),)), (0, epochs.FIRST)], "nothing is left of the epochs before"
+    assert found == [(6, ((6, 0),)), (0, leader_epoch_cache.FIRST)], "nothing is left of the epochs before"
     data.close()
     data = DataDirectory.open(path)
     found = [(log.leader_epoch, log.leader_epochs) for log in data.logs.values()]
@@ -239,7 +239,7 @@ def test_an_epoch_beyond_the_last_one_is_refused(tmp_path: Path) -> None:
     data = DataDirectory.open(str(tmp_path))
     data.create("orders", [0], b"0123456789abcdef", LogConfig())
     data.close()
-    epochs.write(OsDisk(), str(tmp_path / "orders-0"), ((epochs.MAX_EPOCH, 0),))
+    leader_epoch_cache.write(OsDisk(), str(tmp_path / "orders-0"), ((leader_epoch_cache.MAX_EPOCH, 0),))
     with pytest.raises(DataDirectoryError, match="last leader epoch"):
         DataDirectory.open(str(tmp_path))
 
@@ -253,13 +253,13 @@ def test_a_directory_whose_epoch_is_none_is_damaged(tmp_path: Path, text: str) -
 
 @pytest.mark.parametrize("text", ["1\n0\n", "0\n1\n5\n", "0\n1\nfive 3\n", "nonsense"])
 def test_a_malformed_file_is_damage(tmp_path: Path, text: str) -> None:
-    (tmp_path / epochs.FILE).write_text(text)
+    (tmp_path / leader_epoch_cache.FILE).write_text(text)
     with pytest.raises(LogDamaged, match="leader epoch checkpoint"):
-        epochs.read(OsDisk(), str(tmp_path))
+        leader_epoch_cache.read(OsDisk(), str(tmp_path))
 
 
 @pytest.mark.parametrize("text", [None, "", "0\n0\n"])
 def test_without_entries_it_is_the_first_epoch(tmp_path: Path, text: str | None) -> None:
     if text is not None:
-        (tmp_path / epochs.FILE).write_text(text)
-    assert epochs.read(OsDisk(), str(tmp_path)) == epochs.FIRST
+        (tmp_path / leader_epoch_cache.FILE).write_text(text)
+    assert leader_epoch_cache.read(OsDisk(), str(tmp_path)) == leader_epoch_cache.FIRST

@@ -20,7 +20,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from kafka.errors import KafkaConnectionError
 
 from coordinatord.broker.log import DataDirectory
-from coordinatord.broker.log.cleaner import Cleaner, CleanerSettings, Here
+from coordinatord.broker.log.cleaner import Cleaner, CleanerSettings, InProcess
 from coordinatord.broker.log.disk import File, OsDisk, OsFile
 from coordinatord.broker.log.ownership import Foreign, is_begun
 from coordinatord.broker.topics import Topics, catalogue_file
@@ -118,7 +118,7 @@ class FilesWorld(World):
         """Let the cleaner do all it wants to; how many logs it has cleaned."""
         worker = HandWorker()
         cleaner = Cleaner(
-            self.data, self.writer, self.loop, CleanerSettings(), workshop=Here(self.disk), worker=worker,
+            self.data, self.writer, self.loop, CleanerSettings(), workshop=InProcess(self.disk), worker=worker,
             now_ms=lambda: START_MS + 10**9,
         )  # fmt: skip
         cleaner.look()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinatord.broker.log import LogConfig, LogFailed, PartitionLog
-from coordinatord.broker.log.gathering import NEW_FILES
+from coordinatord.broker.log.commit_batching import NEW_FILES
 from coordinatord.broker.log.simulated_disk import SimulatedDisk
 from coordinatord.broker.log.writer import FlushPolicy
 from kafka_wire.records.batch import KeyValues, build_batch

@@ -18,7 +18,7 @@ from coordinatord.broker.log.journal import MAGIC
 from coordinatord.broker.log.ownership import Catalogued, Foreign
 from coordinatord.broker.log.repair import RepairRefused, lock
 from coordinatord.cli import cli
-from coordinatord.server.workers.rendezvous import Rendezvous
+from coordinatord.server.workers.peer_sockets import Rendezvous
 from kafka_wire.records.batch import build_batch
 from tests.broker.log.foreign import FIRST_SEGMENT, Link, metadata, picture, put
 from tests.broker.log.world import HandLoop, HandWorker

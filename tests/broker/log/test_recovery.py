@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinatord.broker.log import DataDirectoryError, LogConfig, LogDamaged, epochs, replay
+from coordinatord.broker.log import DataDirectoryError, LogConfig, LogDamaged, leader_epoch_cache, replay
 from coordinatord.broker.log.disk import read_text
 from coordinatord.broker.log.journal import MAGIC
 from coordinatord.broker.log.partition_log import PartitionLog
@@ -274,7 +274,7 @@ def test_crashed_in_any_step_of_a_removal_the_next_start_ends_it(kind: CrashKind
 def test_a_directory_that_a_crash_left_half_made_is_filled() -> None:
     world, _ = written()
     world.disk.makedirs(f"{PATH}/half-0")
-    epochs.write(world.disk, f"{PATH}/half-0")
+    leader_epoch_cache.write(world.disk, f"{PATH}/half-0")
     world.disk.crash("kill")
     again = World(world.disk)
     assert again.data.get("half", 0) is None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from coordinatord.broker.log import survey as module
+from coordinatord.broker.log import transaction_scan as module
 from coordinatord.broker.log.segment import LOG_SUFFIX, segment_name
 from coordinatord.broker.log.simulated_disk import SimulatedDisk
-from coordinatord.broker.log.survey import survey
+from coordinatord.broker.log.transaction_scan import survey
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder
 
 DIRECTORY = "/data"

@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Callable
 
 from coordinatord.broker.log import DataDirectory, LogConfig, LogWriter, PartitionLog, replay
-from coordinatord.broker.log.cleaner import Cleaner, CleanerSettings, Here
+from coordinatord.broker.log.cleaner import Cleaner, CleanerSettings, InProcess
 from coordinatord.broker.log.cleaning import Statistics
-from coordinatord.broker.log.shares import Share
 from coordinatord.broker.log.simulated_disk import SimulatedDisk
+from coordinatord.broker.log.worker_checkpoints import WorkerShare
 from coordinatord.broker.log.writer import FlushPolicy
 
 PATH = "/data"
@@ -74,7 +74,7 @@ class World:
         journal_bytes: int = 1 << 20,
         node_id: int = 0,
         cleaner: CleanerSettings | None = None,
-        share: Share | None = None,
+        share: WorkerShare | None = None,
         path: str = PATH,
         now_ms: int = 1_000_000,
     ) -> None:
@@ -109,7 +109,7 @@ class World:
             self.writer,
             self.loop,
             cleaner or CleanerSettings(),
-            workshop=Here(disk),
+            workshop=InProcess(disk),
             worker=self.cleaner_worker,
             now_ms=lambda: self.now_ms,
             on_cleaned=lambda log, statistics: self.cleaned.append((log.name, statistics)),

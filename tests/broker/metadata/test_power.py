@@ -19,7 +19,7 @@ from coordinatord.broker.log.errors import LogDamaged, LogFailed
 from coordinatord.broker.log.simulated_disk import SimulatedCrash, SimulatedDisk
 from coordinatord.broker.log.writer import FlushPolicy
 from coordinatord.broker.metadata.log import MetadataLog
-from coordinatord.server.daemon.admission import ACL_RECORDS, QUOTA_RECORDS
+from coordinatord.server.daemon.access import ACL_RECORDS, QUOTA_RECORDS
 from coordinatord.server.daemon.scram_users import SCRAM_RECORDS
 from coordinatord.transport.cluster.nodes import Nodes
 from kafka_wire.records.cluster_metadata import (

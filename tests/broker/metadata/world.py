@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from coordinatord.broker.log.shares import Share
 from coordinatord.broker.log.simulated_disk import SimulatedDisk
+from coordinatord.broker.log.worker_checkpoints import WorkerShare
 from coordinatord.broker.metadata.log import MetadataLog
 from coordinatord.transport.cluster.nodes import Nodes
 from coordinatord.transport.cluster.shared import Shared
@@ -43,7 +43,7 @@ class Node:
     ) -> None:
         workers = 1 if shared is None else shared.workers
         nodes = Nodes(worker, worker=worker, workers=workers)
-        share = None if shared is None else Share(worker, nodes.owns, is_recovered=True)
+        share = None if shared is None else WorkerShare(worker, nodes.owns, is_recovered=True)
         self.world = World(disk, node_id=worker, share=share)
         self.credentials = Credentials()
         self.metadata = MetadataLog(

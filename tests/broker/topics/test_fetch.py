@@ -14,7 +14,7 @@ from kafka_wire.api.delete_topics import DeleteTopicsRequest
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
 from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kafka_wire.errors import ErrorCode
-from kafka_wire.parts import MIN_KEPT_BYTES
+from kafka_wire.message_parts import MIN_KEPT_BYTES
 from kafka_wire.records.batch import KeyValues, assign_offset, iterate_batches
 from tests.broker.topics.world import Context, Peer, World, batch, produce
 

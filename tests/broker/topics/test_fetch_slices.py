@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from coordinatord.broker.topics.fetch import MANY
-from coordinatord.transport.net.slices import Slices
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.broker.topics.world import Context, World, batch
 
 PARTITIONS = MANY + 1
 
 
-def fetch(world: World, partitions: int, max_wait_ms: int, monkeypatch: Any) -> tuple[Context, list[Slices]]:
+def fetch(world: World, partitions: int, max_wait_ms: int, monkeypatch: Any) -> tuple[Context, list[CooperativeTask]]:
     """A fetch from offset 0, and what it lets go on in slices, which is not run."""
-    sliced: list[Slices] = []
+    sliced: list[CooperativeTask] = []
     monkeypatch.setattr(Context, "go_on", lambda _context, slices: sliced.append(slices))
     asked = [FetchPartition(index, fetch_offset=0, partition_max_bytes=1000) for index in range(partitions)]
     request = FetchRequest(
@@ -38,7 +38,7 @@ def test_what_is_there_is_read_with_a_pause_after_each_partition(monkeypatch: An
     context = Context(world, 1, 11)
     context.request = request
     slices = world.handlers[1](context, request)
-    assert isinstance(slices, Slices)
+    assert isinstance(slices, CooperativeTask)
     assert sum(1 for _ in slices.steps) >= PARTITIONS
     assert answered(context) == [len(records)] * PARTITIONS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from coordinatord.broker.topics.names import LEDGER_TOPIC, OFFSETS_TOPIC
 from coordinatord.coordination.service.topics_image import TopicsImage
 from coordinatord.transport.cluster.nodes import Nodes
-from coordinatord.transport.net.slices import run_through
+from coordinatord.transport.net.cooperative_tasks import run_through
 from tests.broker.topics.world import World
 
 

@@ -11,7 +11,7 @@ import pytest
 from coordinatord.broker.log import times
 from coordinatord.broker.log.disk import FilePool
 from coordinatord.broker.topics import offsets
-from coordinatord.transport.net.slices import Slices, Steps, run_through
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, run_through
 from kafka_wire.api.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kafka_wire.api.offset_for_leader_epoch import (
@@ -126,11 +126,11 @@ def test_the_end_of_an_epoch(world: World) -> None:
     assert end_of_epoch(world, 0, partition=2) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
 
 
-def lookup(world: World, *timestamps: int, version: int = 11) -> Steps:
+def lookup(world: World, *timestamps: int, version: int = 11) -> TaskSteps:
     """The steps of a request for partition 0, once for each topic."""
     topics = [ListOffsetsTopic("orders", [ListOffsetsPartition(0, -1, each)]) for each in timestamps]
     slices = world.handlers[2](Context(world, 2, version), ListOffsetsRequest(-1, 0, topics))
-    assert isinstance(slices, Slices), "the log is read on the event loop"
+    assert isinstance(slices, CooperativeTask), "the log is read on the event loop"
     return slices.steps
 
 

@@ -10,7 +10,7 @@ import pytest
 from coordinatord.base.config import Settings
 from coordinatord.broker.topics.configs import Configs
 from coordinatord.broker.topics.produce_checks import LOOP_BYTES, LOOP_RECORDS, checked_aside, checked_now
-from coordinatord.transport.net.slices import run_through
+from coordinatord.transport.net.cooperative_tasks import run_through
 from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records import produced, stamps

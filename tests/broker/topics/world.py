@@ -14,8 +14,8 @@ from coordinatord.broker.log import DataDirectory, LogWriter
 from coordinatord.broker.log.simulated_disk import CrashKind, SimulatedDisk
 from coordinatord.broker.topics import Topics, catalogue_file
 from coordinatord.transport.cluster.nodes import Nodes
-from coordinatord.transport.net.received import Admitted
-from coordinatord.transport.net.slices import Slices, run_through
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask, run_through
+from coordinatord.transport.net.received import AuthorizationResult
 from kafka_wire import registry
 from kafka_wire.api.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kafka_wire.api.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
@@ -53,7 +53,7 @@ class Context:
 
     def __init__(self, world: World, api_key: int, api_version: int) -> None:
         self.codec = registry.codec(api_key, api_version)
-        self.admitted: Admitted | None = None
+        self.admitted: AuthorizationResult | None = None
         self.api_version = api_version
         self.client_id = "test"
         self.client_host = "/127.0.0.1"
@@ -110,7 +110,7 @@ class Context:
     def reply_alone(self, response: Any, now_s: float) -> None:
         self.reply(response)
 
-    def go_on(self, slices: Slices) -> None:
+    def go_on(self, slices: CooperativeTask) -> None:
         run_through(slices.steps)
 
     def answer_at(self, epoch: int, response: Any, failure: Callable[[], Any]) -> None:
@@ -239,7 +239,7 @@ class World:
         context.codec.encode_request(request, out)
         context.request = context.codec.decode_request(bytes(out), 0, len(out))
         response = self.handlers[api_key](context, context.request)
-        if isinstance(response, Slices):
+        if isinstance(response, CooperativeTask):
             response = run_through(response.steps)
         if response is not None:
             context.reply(response)

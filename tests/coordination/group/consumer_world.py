@@ -16,9 +16,9 @@ from typing import Any
 from coordinatord.base.clocks.timer_wheel import TimerWheel
 from coordinatord.coordination.group import events
 from coordinatord.coordination.group.classic.step import restore, step
-from coordinatord.coordination.group.consumer.account import Account
+from coordinatord.coordination.group.consumer.epoch_record import Account
 from coordinatord.coordination.group.consumer.metadata_hash import topic_hash
-from coordinatord.coordination.group.consumer.state import NEVER, ConsumerGroup, ConsumerState, Surroundings
+from coordinatord.coordination.group.consumer.state import NEVER, ConsumerGroup, ConsumerState, GroupEnvironment
 from coordinatord.coordination.group.consumer.topics import Topic
 from coordinatord.coordination.group.replay import drop_logged_members, replay
 from coordinatord.coordination.group.result import Cancel, Record, Result, TimerKey
@@ -160,7 +160,7 @@ class World:
 
     def new_group(self) -> Group:
         settings = GroupSettings(initial_rebalance_delay_ms=0)
-        return Group(GROUP_ID, settings, self.new_id, Surroundings(self.topics, self.limits))
+        return Group(GROUP_ID, settings, self.new_id, GroupEnvironment(self.topics, self.limits))
 
     def new_id(self) -> str:
         self.ids += 1

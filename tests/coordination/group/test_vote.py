@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinatord.coordination.group.classic.protocol_selection import in_hash_map_order
 from coordinatord.coordination.group.classic.subscription import topics_of
-from coordinatord.coordination.group.classic.vote import in_hash_map_order
 from kafka_wire.codecs import encoder
 from kafka_wire.records.consumer import ConsumerProtocolSubscription, TopicPartition
 from tests.coordination.group.world import World, subscription

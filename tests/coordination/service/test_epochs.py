@@ -15,12 +15,12 @@ from click.testing import CliRunner
 
 from coordinatord.base.observe.logger import captured
 from coordinatord.cli import cli
-from coordinatord.cli.epochs import _name as named
-from coordinatord.cli.epochs import ranges, state_lines
+from coordinatord.cli.epoch_text import _name as named
+from coordinatord.cli.epoch_text import ranges, state_lines
 from coordinatord.cli.groups import look_up, story
 from coordinatord.coordination.group.events import Unload
 from coordinatord.coordination.group.result import Result
-from coordinatord.coordination.service import epochs as epochs_module
+from coordinatord.coordination.service import epoch_ledger as epochs_module
 from coordinatord.coordination.service import ledger as ledger_module
 from coordinatord.testing.conform.raw_client import RawClient
 from kafka_wire.api.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions

@@ -11,8 +11,8 @@ from coordinatord.coordination.group.consumer.expressions import compile_express
 from coordinatord.coordination.transactions.apis import transactions as apis
 from coordinatord.server.access.rules import Client
 from coordinatord.server.access.table import TABLE
-from coordinatord.transport.net.received import Admitted
-from coordinatord.transport.net.slices import Slices, Steps, run_through
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, run_through
+from coordinatord.transport.net.received import AuthorizationResult
 from coordinatord.transport.security.authorizer import Operation, ResourceType
 from kafka_wire.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from kafka_wire.api_key import ApiKey
@@ -85,7 +85,7 @@ def test_the_pattern_is_not_asked_about_ids_of_others(world: World, monkeypatch:
 
     monkeypatch.setattr(apis, "compile_expression", Watched)
     context: Any = Context(world, LIST, 2)
-    context.admitted = Admitted()
+    context.admitted = AuthorizationResult()
     authorizer: Any = SmallLetters()
     client = Client(authorizer, world.topics, "User:alice", "127.0.0.1", False)
     request = ListTransactionsRequest(transactional_id_pattern="(?i).*billing.*")
@@ -98,10 +98,10 @@ def test_ids_are_matched_on_another_thread_and_in_turns(world: World, monkeypatc
     """The loop may go on after each id, and so may the jobs of others."""
     monkeypatch.setattr(apis, "MATCHING_S", 0.0)
     slices = world.handlers[LIST](Context(world, LIST, 2), ListTransactionsRequest(transactional_id_pattern=".*"))
-    assert isinstance(slices, Slices)
+    assert isinstance(slices, CooperativeTask)
     jobs = pauses = 0
 
-    def counted() -> Steps:
+    def counted() -> TaskSteps:
         nonlocal jobs, pauses
         value: Any = None
         with contextlib.suppress(StopIteration):

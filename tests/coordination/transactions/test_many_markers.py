@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from coordinatord.coordination.transactions.markers import AT_ONCE
-from coordinatord.transport.net.slices import Slices
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask
 from kafka_wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from kafka_wire.api.end_txn import EndTxnRequest
 from kafka_wire.api.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
@@ -77,7 +77,7 @@ def test_those_of_another_node_are_written_in_slices(world: World) -> None:
     marker = WritableTxnMarker(*producer, False, [WritableTxnMarkerTopic(IDS[0], list(range(MANY)))], 0)
     context = Context(world, 27, 1)
     context.request = WriteTxnMarkersRequest([marker])
-    assert isinstance(world.handlers[27](context, context.request), Slices)
+    assert isinstance(world.handlers[27](context, context.request), CooperativeTask)
     (result,) = world.call(27, 1, WriteTxnMarkersRequest([marker])).markers
     assert [each.error_code for topic in result.topics for each in topic.partitions] == [0] * MANY
     assert marked(world, IDS[0]) == MANY
@@ -92,6 +92,6 @@ def test_they_pause_however_the_partitions_are_listed(world: World, spread: str)
     listed = [topics] if spread != "markers" else [[topic] for topic in topics]
     request = WriteTxnMarkersRequest([WritableTxnMarker(1, 0, False, each, 0) for each in listed])
     answer = world.handlers[27](Context(world, 27, 1), request)
-    assert isinstance(answer, Slices)
+    assert isinstance(answer, CooperativeTask)
     pauses = sum(1 for _ in answer.steps)
     assert pauses >= MANY // AT_ONCE

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from coordinatord.coordination.runtime.error_responses import refuse
 from coordinatord.coordination.runtime.partitions import LOADING
-from coordinatord.coordination.runtime.refusals import refuse
 from coordinatord.coordination.transactions.state import SERVER_VERSION
 from kafka_wire.api.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

@@ -11,8 +11,8 @@ from typing import Any
 from coordinatord.base.observe.metrics import Metrics
 from coordinatord.broker.log.simulated_disk import CrashKind, SimulatedDisk
 from coordinatord.broker.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from coordinatord.broker.topics.participation import TransactionCoordinator
 from coordinatord.broker.topics.partition import Partition
+from coordinatord.broker.topics.partition_verification import TransactionCoordinator
 from coordinatord.coordination.group.state import GroupSettings
 from coordinatord.coordination.runtime.partitions import Partitions
 from coordinatord.coordination.runtime.runtime import Runtime
@@ -27,7 +27,7 @@ from coordinatord.coordination.transactions.coordinator import MarkerWriter, Tra
 from coordinatord.coordination.transactions.markers import PartitionMarkers
 from coordinatord.coordination.transactions.state import TransactionSettings
 from coordinatord.transport.cluster.nodes import Nodes
-from coordinatord.transport.cluster.placement import partition_for
+from coordinatord.transport.cluster.partitioner import partition_for
 from kafka_wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kafka_wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from kafka_wire.api.describe_transactions import DescribeTransactionsRequest

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from coordinatord.cli import cli
 from coordinatord.monitoring.analysis.advice import ADVICE, markdown
-from coordinatord.monitoring.analysis.urgent import ORDER
+from coordinatord.monitoring.analysis.severity import ORDER
 
 ROOT = Path(__file__).parents[3]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinatord.monitoring.analysis.curve import Point, TimeLag, curve, end_offsets_at, rate_per_s, time_lag
+from coordinatord.monitoring.analysis.offset_timeline import Point, TimeLag, curve, end_offsets_at, rate_per_s, time_lag
 
 POINTS = [Point(0, 1_000), Point(100, 2_000), Point(100, 3_000), Point(300, 5_000)]
 

@@ -15,8 +15,8 @@ import pytest
 
 from coordinatord.monitoring.analysis import epoch_rebalances as causes
 from coordinatord.monitoring.analysis.consumer_group import Row
-from coordinatord.monitoring.analysis.epochs import epochs
 from coordinatord.monitoring.analysis.generations import Commits
+from coordinatord.monitoring.analysis.group_epochs import epochs
 from coordinatord.monitoring.analysis.rebalances import Rebalance
 from kafka_wire.records.rebalance_ledger import Outcome, Why
 from tests.monitoring.pipeline.epoch_histories import SESSION_MS, EpochHistory

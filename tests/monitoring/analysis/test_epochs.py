@@ -21,8 +21,8 @@ from coordinatord.monitoring.analysis.epoch_rebalances import (
     ASSIGNOR_CHANGED,
     epoch_rebalances,
 )
-from coordinatord.monitoring.analysis.epochs import epochs, generations
 from coordinatord.monitoring.analysis.generations import NO_COMMITS, Commits
+from coordinatord.monitoring.analysis.group_epochs import epochs, generations
 from coordinatord.monitoring.analysis.members import STORM, ZOMBIE, events, lives
 from coordinatord.monitoring.analysis.rebalances import Rebalance
 from kafka_wire.records.rebalance_ledger import Why

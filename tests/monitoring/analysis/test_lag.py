@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from coordinatord.monitoring.analysis.burrow import Commit
-from coordinatord.monitoring.analysis.curve import Point
 from coordinatord.monitoring.analysis.ends import CLOCKS_MS, Ends
 from coordinatord.monitoring.analysis.lag import MAX_STEPS, history, lag_now, marks, with_lags
+from coordinatord.monitoring.analysis.offset_timeline import Point
 
 NOW_MS = 100_000
 POINTS = [Point(0, 0), Point(1_000, 50_000), Point(2_000, 100_000)]  # twenty records a second

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from coordinatord.monitoring.analysis.burrow import Commit
-from coordinatord.monitoring.analysis.curve import Point
+from coordinatord.monitoring.analysis.commit_window import MARKS, Trail
+from coordinatord.monitoring.analysis.current_lag import Now, Partition, standing
 from coordinatord.monitoring.analysis.ends import Ends
 from coordinatord.monitoring.analysis.groups import group_now
-from coordinatord.monitoring.analysis.now import Now, Partition, standing
+from coordinatord.monitoring.analysis.offset_timeline import Point
 from coordinatord.monitoring.analysis.status import Members, Rules
-from coordinatord.monitoring.analysis.trail import MARKS, Trail
 
 NOW_MS = 10_000_000
 RULES = Rules()

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from coordinatord.monitoring.analysis.burrow import Commit
-from coordinatord.monitoring.analysis.curve import AT_LEAST, UNKNOWN, Bounds, Point
+from coordinatord.monitoring.analysis.commit_window import Trail
+from coordinatord.monitoring.analysis.current_lag import Now, Partition, standing
 from coordinatord.monitoring.analysis.ends import Ends, Open, Tail
 from coordinatord.monitoring.analysis.lag import Lag, Mark
-from coordinatord.monitoring.analysis.now import Now, Partition, standing
+from coordinatord.monitoring.analysis.offset_timeline import AT_LEAST, UNKNOWN, Bounds, Point
 from coordinatord.monitoring.analysis.status import Members, Rules, Status, partition_status
-from coordinatord.monitoring.analysis.trail import Trail
 
 RULES = Rules(window_ms=60_000, min_lag=10)
 NOW_MS = 1_000_000

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coordinatord.monitoring.analysis.burrow import Commit
-from coordinatord.monitoring.analysis.trail import Trail
+from coordinatord.monitoring.analysis.commit_window import Trail
 
 STEPS = st.tuples(st.sampled_from([0, 0, 1, 1, 1, 5, -3, -100]), st.sampled_from([0, 1, 1, 10, 40, 400, -5]))
 """How far the offset and the time move: on, back, or not at all."""

@@ -6,8 +6,8 @@ import pytest
 
 from coordinatord.monitoring.analysis.groups import SEVERITY, GroupNow
 from coordinatord.monitoring.analysis.members import CRASH_LOOP, DEPLOY, STORM, Event, Life, how_they_went
+from coordinatord.monitoring.analysis.severity import ORDER, URGENT, is_urgent, judged, under_way, urgency, verdict
 from coordinatord.monitoring.analysis.status import ALARMING
-from coordinatord.monitoring.analysis.urgent import ORDER, URGENT, is_urgent, judged, under_way, urgency, verdict
 
 NOW_MS = 10_000_000
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from coordinatord.base.observe.part import Document
-from coordinatord.monitoring.analysis import urgent
+from coordinatord.base.observe.log_part import Document
+from coordinatord.monitoring.analysis import severity
 from coordinatord.monitoring.analysis.members import CRASH_LOOP, STORM, Event
-from coordinatord.monitoring.dashboard.answers import PAGE_SIZE, Answers
 from coordinatord.monitoring.dashboard.page import page
+from coordinatord.monitoring.dashboard.responses import PAGE_SIZE, Answers
 from coordinatord.monitoring.dashboard.series import rows
 from coordinatord.monitoring.dashboard.view import View
 from tests.monitoring.dashboard.views import EVIL, NOW_MS, view
@@ -43,11 +43,11 @@ def test_the_most_urgent_come_first() -> None:
 
 
 def test_words_that_are_said_of_a_group_have_an_order() -> None:
-    assert set(urgent.ORDER) >= urgent.URGENT
-    assert [each for each in urgent.ORDER if each in urgent.URGENT] == list(urgent.ORDER[: len(urgent.URGENT)])
+    assert set(severity.ORDER) >= severity.URGENT
+    assert [each for each in severity.ORDER if each in severity.URGENT] == list(severity.ORDER[: len(severity.URGENT)])
     events = [Event(kind, 0, NOW_MS - 1, None, None, 5, "") for kind in (CRASH_LOOP, STORM, "deploy")]
-    assert [each.kind for each in urgent.under_way(events, NOW_MS)] == [CRASH_LOOP, STORM]
-    assert urgent.under_way(events, NOW_MS + 3_600_000) == []
+    assert [each.kind for each in severity.under_way(events, NOW_MS)] == [CRASH_LOOP, STORM]
+    assert severity.under_way(events, NOW_MS + 3_600_000) == []
 
 
 def test_search_and_pages() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from coordinatord.monitoring.analysis.urgent import ORDER, URGENT
+from coordinatord.monitoring.analysis.severity import ORDER, URGENT
 from coordinatord.monitoring.dashboard.series import SERIES
 from coordinatord.monitoring.exporter.serving import EXPORTER
 

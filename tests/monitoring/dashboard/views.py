@@ -6,14 +6,14 @@ from dataclasses import fields, replace
 from typing import Any
 
 from coordinatord.monitoring.analysis.burrow import Commit
-from coordinatord.monitoring.analysis.curve import Point
+from coordinatord.monitoring.analysis.commit_window import Trail
+from coordinatord.monitoring.analysis.current_lag import Partition, standing
 from coordinatord.monitoring.analysis.ends import Ends
 from coordinatord.monitoring.analysis.groups import group_now
 from coordinatord.monitoring.analysis.members import CRASH_LOOP, STORM, Event, Life
-from coordinatord.monitoring.analysis.now import Partition, standing
+from coordinatord.monitoring.analysis.offset_timeline import Point
 from coordinatord.monitoring.analysis.rebalances import Rebalance
 from coordinatord.monitoring.analysis.status import Members, Rules
-from coordinatord.monitoring.analysis.trail import Trail
 from coordinatord.monitoring.dashboard.view import Deadline, Ending, GroupView, View
 
 NOW_MS = 1_795_400_000_000

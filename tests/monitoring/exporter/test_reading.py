@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from coordinatord.monitoring.analysis.curve import Point
 from coordinatord.monitoring.analysis.ends import Open, Tail
 from coordinatord.monitoring.analysis.epoch_rebalances import epoch_rebalances
-from coordinatord.monitoring.analysis.epochs import epochs, generations
+from coordinatord.monitoring.analysis.group_epochs import epochs, generations
 from coordinatord.monitoring.analysis.history import CAUSE, History
 from coordinatord.monitoring.analysis.members import lives
+from coordinatord.monitoring.analysis.offset_timeline import Point
 from coordinatord.monitoring.dashboard.series import rows
 from coordinatord.monitoring.dashboard.view import Limits
 from coordinatord.monitoring.exporter.choice import Choice
 from coordinatord.monitoring.exporter.reading import Reading
 from coordinatord.monitoring.offsets_log.lag.fold import KINDS
-from coordinatord.monitoring.offsets_log.lag.looks import Looks
+from coordinatord.monitoring.offsets_log.lag.lag_scan import Looks
 from coordinatord.monitoring.offsets_log.source.options import read_options
 from kafka_wire.records.batch import build_batch
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue

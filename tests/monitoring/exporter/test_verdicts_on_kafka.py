@@ -23,8 +23,8 @@ from click.testing import CliRunner
 from coordinatord.base.config.address import Listener
 from coordinatord.base.observe.health import Health
 from coordinatord.cli import cli
+from coordinatord.monitoring.analysis.severity import URGENT
 from coordinatord.monitoring.analysis.status import Rules
-from coordinatord.monitoring.analysis.urgent import URGENT
 from coordinatord.monitoring.exporter.choice import Choice
 from coordinatord.monitoring.exporter.reading import Reading
 from coordinatord.monitoring.exporter.serving import serve

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Sequence
 from pathlib import Path
 
-from coordinatord.monitoring.offsets_log.decode.wanted import Wanted
+from coordinatord.monitoring.offsets_log.decode.projection import Wanted
 from coordinatord.monitoring.offsets_log.source.ranges import Range, read
 from kafka_wire.records.batch import build_batch, read_header
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue

@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from coordinatord.monitoring.offsets_log.decode.kinds import (
+from coordinatord.monitoring.offsets_log.decode.row_types import (
     KIND_OF_TYPE,
     NONE_IS_MINUS_ONE,
     NONE_IS_ZERO,

@@ -16,10 +16,10 @@ from coordinatord.broker.log.checkpoint import uuid_text
 from coordinatord.coordination.group import events
 from coordinatord.coordination.group.consumer.state import LEAVING, LEAVING_FOR_NOW
 from coordinatord.coordination.group.result import Result
-from coordinatord.coordination.service.epochs import EndedEpoch
+from coordinatord.coordination.service.epoch_ledger import EndedEpoch
 from coordinatord.monitoring.analysis.consumer_group import Row
 from coordinatord.monitoring.analysis.generations import Commits
-from coordinatord.monitoring.offsets_log.decode.kinds import KIND_OF_TYPE
+from coordinatord.monitoring.offsets_log.decode.row_types import KIND_OF_TYPE
 from coordinatord.monitoring.offsets_log.decode.rows import decode_key, decode_value
 from kafka_wire.api.consumer_group_heartbeat import TopicPartitions
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol

@@ -7,8 +7,8 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from coordinatord.monitoring.offsets_log.decode.kinds import KINDS, QUARANTINE
-from coordinatord.monitoring.offsets_log.decode.wanted import Wanted
+from coordinatord.monitoring.offsets_log.decode.projection import Wanted
+from coordinatord.monitoring.offsets_log.decode.row_types import KINDS, QUARANTINE
 from kafka_wire.codecs import encode_message
 from kafka_wire.records.amend import set_log_append_time
 from kafka_wire.records.batch import CONTROL, TRANSACTIONAL, BatchBuilder

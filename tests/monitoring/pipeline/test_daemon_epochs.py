@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from coordinatord.cli import cli
 from coordinatord.monitoring.analysis.epoch_rebalances import epoch_rebalances
-from coordinatord.monitoring.analysis.epochs import epochs
+from coordinatord.monitoring.analysis.group_epochs import epochs
 from coordinatord.monitoring.offsets_log.source.ledger_topic import ledger_of
 from coordinatord.monitoring.offsets_log.source.options import read_options
 from kafka_wire.records.rebalance_ledger import Outcome

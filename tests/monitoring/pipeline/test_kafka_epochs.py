@@ -13,8 +13,8 @@ import pytest
 
 from coordinatord.monitoring.analysis.consumer_group import CONSUMER_KINDS, ConsumerGroup
 from coordinatord.monitoring.analysis.epoch_rebalances import epoch_rebalances
-from coordinatord.monitoring.analysis.epochs import epochs, generations
 from coordinatord.monitoring.analysis.generations import Commits
+from coordinatord.monitoring.analysis.group_epochs import epochs, generations
 from coordinatord.monitoring.analysis.members import EXPIRED, LEFT, REPLACED, lives
 from coordinatord.monitoring.offsets_log.source.topic_names import names_in_directories
 from tests.monitoring.offsets_log.source.test_kafka_segments import rows_in

@@ -30,7 +30,7 @@ from coordinatord.server.access.quotas import (
 from coordinatord.server.access.rates import Rate
 from coordinatord.server.daemon.daemon import Daemon
 from coordinatord.testing.conform.raw_client import RawClient
-from coordinatord.transport.net.answers import THROTTLED
+from coordinatord.transport.net.response_queue import THROTTLED
 from coordinatord.transport.security.principal import Principal
 from kafka_wire.api.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from kafka_wire.api.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coordinatord.coordination.runtime.error_answers import ANSWERS, answer
-from coordinatord.coordination.runtime.refusal_table import REFUSALS
+from coordinatord.coordination.runtime.error_response_table import REFUSALS
 from coordinatord.server.control.problems import ControlError, check_answerable
 from kafka_wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest

@@ -252,7 +252,7 @@ def test_without_control_the_router_is_the_daemons_own() -> None:
 
     from coordinatord.broker.log.simulated_disk import SimulatedDisk
     from coordinatord.server.daemon.daemon import Daemon
-    from coordinatord.server.daemon.guest import Guest, InlineWorker
+    from coordinatord.server.daemon.embedded import EmbeddedOptions, InlineWorker
     from coordinatord.testing.settings import settings_of
     from coordinatord.transport.net.router import Router
 
@@ -261,7 +261,7 @@ def test_without_control_the_router_is_the_daemons_own() -> None:
     async def router(*, is_controlled: bool) -> str:
         changed = dataclasses.replace(settings, test_control_enable=is_controlled)
         loop = asyncio.get_running_loop()
-        daemon = Daemon(changed, loop, log_worker=InlineWorker(), guest=Guest(SimulatedDisk()))
+        daemon = Daemon(changed, loop, log_worker=InlineWorker(), guest=EmbeddedOptions(SimulatedDisk()))
         return type(daemon.door.router).__name__
 
     assert asyncio.run(router(is_controlled=False)) == Router.__name__

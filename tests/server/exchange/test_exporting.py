@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coordinatord.broker.log import epochs, locks
+from coordinatord.broker.log import leader_epoch_cache, locks
 from coordinatord.broker.log.checkpoint import LOG_START, uuid_text
 from coordinatord.broker.log.disk import Disk, OsDisk
 from coordinatord.server.exchange import exporting
@@ -33,7 +33,7 @@ def ours(tmp_path: Path) -> Path:
     """A data directory of ours, as a clean stop leaves it: one partition has never been written to."""
     target = tmp_path / "ours"
     assert run("import", kafka(tmp_path / "kafka"), "--data-dir", target)[0] == 0
-    epochs.write(OsDisk(), str(target / "orders-0"), ((0, 0), (6, 2)))
+    leader_epoch_cache.write(OsDisk(), str(target / "orders-0"), ((0, 0), (6, 2)))
     entries = json.loads((target / "topics.json").read_text())
     entries["topics"]["orders"]["configs"] = {"retention.ms": "5"}
     entries["topics"]["orders"]["partitions"] = 3

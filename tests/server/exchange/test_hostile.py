@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from coordinatord.broker.log import DataDirectory, checkpoint, epochs
+from coordinatord.broker.log import DataDirectory, checkpoint, leader_epoch_cache
 from coordinatord.broker.log.errors import LogDamaged
 from kafka_wire.records.cluster_metadata import PartitionRecord, ProducerIdsRecord, TopicRecord
 from kafka_wire.records.crc import crc32c
@@ -108,10 +108,10 @@ def test_a_file_whose_number_is_no_offset_is_no_segment(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        (f"orders-0/{epochs.FILE}", f"0\n1\n{1 << 31} 0\n", "out of range"),
-        (f"orders-0/{epochs.FILE}", f"0\n1\n0 {1 << 63}\n", "out of range"),
-        (f"orders-0/{epochs.FILE}", "0\n1\n-1 -1\n", "out of range"),
-        (f"orders-0/{epochs.FILE}", f"0\n1\n{(1 << 31) - 1} 0\n", "the last leader epoch that there is"),
+        (f"orders-0/{leader_epoch_cache.FILE}", f"0\n1\n{1 << 31} 0\n", "out of range"),
+        (f"orders-0/{leader_epoch_cache.FILE}", f"0\n1\n0 {1 << 63}\n", "out of range"),
+        (f"orders-0/{leader_epoch_cache.FILE}", "0\n1\n-1 -1\n", "out of range"),
+        (f"orders-0/{leader_epoch_cache.FILE}", f"0\n1\n{(1 << 31) - 1} 0\n", "the last leader epoch that there is"),
         (checkpoint.RECOVERY_POINT, f"0\n1\norders 0 {1 << 63}\n", "9223372036854775808 is no offset"),
         (checkpoint.LOG_START, "0\n1\norders 0 -7\n", "-7 is no offset"),
         (checkpoint.CLEANER, f"0\n1\norders 0 {'9' * 5000}\n", "not an offset checkpoint"),
@@ -131,7 +131,7 @@ READ = (
     checkpoint.RECOVERY_POINT,
     checkpoint.LOG_START,
     f"orders-0/{FIRST_SEGMENT}",
-    f"orders-0/{epochs.FILE}",
+    f"orders-0/{leader_epoch_cache.FILE}",
     f"orders-0/{checkpoint.PARTITION_METADATA}",
     f"orders-0/{0:020d}.index",
     f"orders-0/{4:020d}.snapshot",
@@ -157,7 +157,7 @@ def test_what_is_no_regular_file_is_neither_read_nor_waited_for(tmp_path: Path, 
     assert "not a regular file" in reason
 
 
-@pytest.mark.parametrize("name", [FIRST_SEGMENT, epochs.FILE, f"{4:020d}.snapshot"])
+@pytest.mark.parametrize("name", [FIRST_SEGMENT, leader_epoch_cache.FILE, f"{4:020d}.snapshot"])
 @pytest.mark.parametrize("clean", [True, False])
 def test_no_link_leads_to_another_file_of_this_machine(tmp_path: Path, name: str, clean: bool) -> None:
     """The end of a log that was not closed need not be batches: all of a file could be taken for such an end."""

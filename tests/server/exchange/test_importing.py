@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coordinatord.base.config import load
-from coordinatord.broker.log import DataDirectory, DataDirectoryError, epochs, locks, replay
+from coordinatord.broker.log import DataDirectory, DataDirectoryError, leader_epoch_cache, locks, replay
 from coordinatord.broker.log.disk import OsDisk
 from coordinatord.broker.log.ownership import Foreign
 from coordinatord.broker.topics import catalogue_file
@@ -58,7 +58,7 @@ def topics(target: Path) -> dict[str, dict[str, object]]:
 
 
 def test_topics_records_and_epochs_are_taken(broker: Path, target: Path) -> None:
-    epochs.write(OsDisk(), str(broker / "orders-0"), ((2, 0), (3, 3)))
+    leader_epoch_cache.write(OsDisk(), str(broker / "orders-0"), ((2, 0), (3, 3)))
     before = contents(broker)
     code, said, _ = run("import", broker, "--data-dir", target)
     assert code == 0
@@ -153,7 +153,7 @@ def test_leader_epochs_count_the_changes_of_leaders(tmp_path: Path, target: Path
     changes = [PartitionChangeRecord(1, ORDERS, leader=leader) for leader in (-1, 3, -2)]
     records = [*cluster_records(), *((change, 1) for change in changes)]
     assert run("import", kafka(tmp_path / "kafka", records=records), "--data-dir", target)[0] == 0
-    assert epochs.read(OsDisk(), str(target / "orders-1")) == ((4 + 2 + 1, 0),)
+    assert leader_epoch_cache.read(OsDisk(), str(target / "orders-1")) == ((4 + 2 + 1, 0),)
 
 
 def test_several_log_dirs_of_one_broker(broker: Path, tmp_path: Path, target: Path) -> None:

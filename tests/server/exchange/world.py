@@ -8,7 +8,7 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from coordinatord.broker.log import checkpoint, epochs
+from coordinatord.broker.log import checkpoint, leader_epoch_cache
 from coordinatord.broker.log.disk import OsDisk
 from coordinatord.cli import cli
 from coordinatord.server.exchange.kafka_metadata import KafkaTopic, Replica, topic_records
@@ -53,7 +53,7 @@ def partition(directory: Path, name: str, topic_id: bytes, *batches: bytes | byt
     path = directory / name
     path.mkdir(parents=True)
     checkpoint.write_topic_id(DISK, str(path), topic_id)
-    epochs.write(DISK, str(path))
+    leader_epoch_cache.write(DISK, str(path))
     (path / FIRST_SEGMENT).write_bytes(b"".join(batches))
     return path
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from coordinatord.server.access.authorized_fastpath import repeating
 from coordinatord.server.access.guard import MAX_IDENTITY_BYTES, Identities
-from coordinatord.server.access.repeating import repeating
 from coordinatord.transport.security.authorizer import (
     ANYBODY,
     WILDCARD,

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from coordinatord.transport.cluster.nodes import share_of
-from coordinatord.transport.cluster.placement import partition_for
+from coordinatord.transport.cluster.partitioner import partition_for
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from tests.clients.raw import Line

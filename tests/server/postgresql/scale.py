@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from coordinatord.broker.topics import catalogue_file
-from coordinatord.server.postgresql import ahead, lease, node, registry, schema, sharing
+from coordinatord.server.postgresql import lease, node, registry, schema, sharing, standby_copy
 from coordinatord.server.postgresql.contract import Growth, PartitionKey, Row, row_of
 from coordinatord.server.postgresql.database import Link
 from coordinatord.server.postgresql.store import PostgresStore
-from coordinatord.transport.cluster.placement import partition_for
+from coordinatord.transport.cluster.partitioner import partition_for
 from kafka_wire.records.batch import assign_offset, build_batch
 from kafka_wire.records.keys import encode_key, encode_value
 from kafka_wire.records.offsets import (
@@ -285,7 +285,7 @@ def log_of(groups: int) -> None:
         while (now := sum(each.stat().st_size for each in copy.rglob("*.log"))) < size or now != before:
             assert time.monotonic() < deadline_s, f"it copies nothing ahead: {now} of {size} bytes"
             before = now
-            time.sleep(ahead.LEAST_REST_S)
+            time.sleep(standby_copy.LEAST_REST_S)
         assert again.stop() == 0
         ready(waits, "that has waited, with its copy made ahead", records, time.monotonic())
         assert waits.stop() == 0

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from coordinatord.broker.log import DataDirectory, LogConfig, checkpoint
-from coordinatord.broker.log.data_dir import no_catalogue
 from coordinatord.broker.log.disk import Disk
+from coordinatord.broker.log.ownership import no_catalogue
 from coordinatord.broker.log.segment import INDEX_SUFFIX
 from coordinatord.server.postgresql import schema, working_copy
-from coordinatord.server.postgresql.ahead import Ahead
 from coordinatord.server.postgresql.contract import Growth, Held, PartitionKey, row_of
 from coordinatord.server.postgresql.copy_disk import UnflushedDisk
 from coordinatord.server.postgresql.database import Link
 from coordinatord.server.postgresql.lease import take
+from coordinatord.server.postgresql.standby_copy import Ahead
 from coordinatord.server.postgresql.store import PostgresStore
 from kafka_wire.records.batch import build_batch
 from tests.server.postgresql.model import ModelDatabase, ModelStore, batches_of

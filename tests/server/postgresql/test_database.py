@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from coordinatord.broker.log.data_dir import no_catalogue
-from coordinatord.server.postgresql import ahead as ahead_module
-from coordinatord.server.postgresql.ahead import Ahead
+from coordinatord.broker.log.ownership import no_catalogue
+from coordinatord.server.postgresql import standby_copy as ahead_module
 from coordinatord.server.postgresql.contract import Away, PartitionKey, Unusable
 from coordinatord.server.postgresql.database import Link
 from coordinatord.server.postgresql.lease import Lease
+from coordinatord.server.postgresql.standby_copy import Ahead
 from coordinatord.server.postgresql.store import PostgresStore
 from tests.server.postgresql.server import Server
 from tests.support.waiting import PATIENCE_S

@@ -12,8 +12,8 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from coordinatord.broker.topics.catalogue_file import Content, Entry
-from coordinatord.server.postgresql.front import View, others
 from coordinatord.server.postgresql.registry import KnownNode
+from coordinatord.server.postgresql.standby_listener import View, others
 from coordinatord.transport.cluster.nodes import Node as ToldNode
 from kafka_wire import registry
 from kafka_wire.api.api_versions import ApiVersionsRequest

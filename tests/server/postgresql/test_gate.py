@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from coordinatord.coordination.runtime.refusal_table import REFUSALS
-from coordinatord.server.postgresql.gate import FINDING, REFUSABLE, WRITING, PatientGate, Requests
+from coordinatord.coordination.runtime.error_response_table import REFUSALS
+from coordinatord.server.postgresql.lease_guard import FINDING, REFUSABLE, WRITING, Requests, TimeoutGate
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.list_offsets import ListOffsetsRequest
 from kafka_wire.api.metadata import MetadataRequest
@@ -156,7 +156,7 @@ class Log:
 
 def test_a_response_waits_no_longer_than_its_timeout_and_is_sent_once() -> None:
     log, now = Log(), [0.0]
-    waiting = PatientGate(log, 5.0, now_s=lambda: now[0])
+    waiting = TimeoutGate(log, 5.0, now_s=lambda: now[0])
     told: list[str] = []
 
     def hold(epoch: int, name: str) -> None:

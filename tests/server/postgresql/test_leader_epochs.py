@@ -13,7 +13,7 @@ from coordinatord.server.postgresql import working_copy
 from coordinatord.server.postgresql.contract import Growth, PartitionKey, row_of
 from coordinatord.server.postgresql.copy_disk import UnflushedDisk
 from coordinatord.server.postgresql.leading import epoch_of_term_0
-from coordinatord.transport.cluster.seats import Holder, SeatedNodes
+from coordinatord.transport.cluster.partition_slots import Holder, SeatedNodes
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_wire.api.offset_for_leader_epoch import (

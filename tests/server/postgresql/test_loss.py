@@ -21,7 +21,7 @@ import pytest
 
 from coordinatord.broker.topics.names import OFFSETS_TOPIC
 from coordinatord.transport.cluster.nodes import share_of
-from coordinatord.transport.cluster.placement import partition_for
+from coordinatord.transport.cluster.partitioner import partition_for
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.errors import ErrorCode
 from tests.clients.members import ConsumerProcess

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from coordinatord.base.config.load import assignment, load
-from coordinatord.broker.log.data_dir import no_catalogue
+from coordinatord.broker.log.ownership import no_catalogue
 from coordinatord.server.postgresql import node
-from coordinatord.server.postgresql.ahead import Ahead
-from coordinatord.server.postgresql.front import Offer
+from coordinatord.server.postgresql.standby_copy import Ahead
+from coordinatord.server.postgresql.standby_listener import Offer
 from tests.server.postgresql.server import Server
 
 pytestmark = [pytest.mark.full, pytest.mark.postgresql, pytest.mark.timeout(300)]

@@ -16,9 +16,9 @@ import pytest
 from click.testing import CliRunner
 
 from coordinatord.cli import cli
-from coordinatord.monitoring.offsets_log.decode.kinds import KINDS, QUARANTINE
+from coordinatord.monitoring.offsets_log.decode.row_types import KINDS, QUARANTINE
 from coordinatord.monitoring.offsets_log.lag.fold import KINDS as FOLDED
-from coordinatord.monitoring.offsets_log.lag.looks import Looks
+from coordinatord.monitoring.offsets_log.lag.lag_scan import Looks
 from coordinatord.monitoring.offsets_log.source import store as asked
 from coordinatord.monitoring.offsets_log.source.arrow import rows
 from coordinatord.monitoring.offsets_log.source.end_offsets import RecordTimes, from_directories

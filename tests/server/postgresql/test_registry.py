@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from coordinatord.broker.log.data_dir import no_catalogue
+from coordinatord.broker.log.ownership import no_catalogue
 from coordinatord.cli.store import cluster
 from coordinatord.server.postgresql import node as node_module
 from coordinatord.server.postgresql import registry, schema
-from coordinatord.server.postgresql.ahead import Ahead
 from coordinatord.server.postgresql.contract import Fenced, Growth, PartitionKey, Unusable, row_of
 from coordinatord.server.postgresql.database import Link
-from coordinatord.server.postgresql.front import Front, View
 from coordinatord.server.postgresql.lease import Lease, take
 from coordinatord.server.postgresql.node import Waiting
 from coordinatord.server.postgresql.registry import Registration
+from coordinatord.server.postgresql.standby_copy import Ahead
+from coordinatord.server.postgresql.standby_listener import Front, View
 from coordinatord.server.postgresql.status import read_status, status_lines
 from coordinatord.server.postgresql.store import PostgresStore
 from kafka_wire.records.batch import build_batch

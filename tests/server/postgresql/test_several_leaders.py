@@ -17,7 +17,7 @@ from kafka.structs import OffsetAndMetadata
 
 from coordinatord.server.postgresql.status import read_status, status_lines
 from coordinatord.transport.cluster.nodes import share_of
-from coordinatord.transport.cluster.placement import partition_for
+from coordinatord.transport.cluster.partitioner import partition_for
 from kafka_wire.api.api_versions import ApiVersionsRequest
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicState

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from coordinatord.broker.log import DataDirectory, epochs
+from coordinatord.broker.log import DataDirectory, leader_epoch_cache
 from coordinatord.broker.log.disk import OsDisk
 from coordinatord.broker.topics import catalogue_file
 from coordinatord.server.postgresql.schema import MIGRATIONS
 from coordinatord.transport.cluster.nodes import share_of
-from coordinatord.transport.cluster.placement import partition_for
+from coordinatord.transport.cluster.partitioner import partition_for
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_wire.api.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from tests.broker.log.world import contents
@@ -40,7 +40,7 @@ def logs_of(path: Path) -> dict[tuple[str, int], object]:
     """What is in the logs, and the leader epochs of the records: each opening may begin another one at the end."""
     data = DataDirectory.open(str(path), catalogued=catalogue_file.catalogued)
     found = {
-        key: (contents(log), log.end_offset, epochs.cut_from(log.leader_epochs, log.end_offset))
+        key: (contents(log), log.end_offset, leader_epoch_cache.cut_from(log.leader_epochs, log.end_offset))
         for key, log in data.logs.items()
         if log.end_offset
     }
@@ -78,7 +78,7 @@ def test_a_data_directory_is_loaded_once(tmp_path: Path, server: Server, databas
         asyncio.run(put_offsets(node))
     # As a Kafka broker leaves it that has led the partition before.
     partition = next(path for path in node.data_dir.iterdir() if path.name.startswith("__consumer_offsets-"))
-    epochs.write(OsDisk(), str(partition), ((3, 0), (7, 1)))
+    leader_epoch_cache.write(OsDisk(), str(partition), ((3, 0), (7, 1)))
     before = logs_of(node.data_dir)
     run("store", "load", node.data_dir, database)
     assert "has a log already" in run("store", "load", node.data_dir, database, code=1)
@@ -105,7 +105,7 @@ def test_a_data_directory_is_loaded_for_several_leaders(tmp_path: Path, server: 
         asyncio.run(put_marker(node, 41))
     partitions = [path for path in node.data_dir.iterdir() if path.name.startswith("__consumer_offsets-")]
     for each in partitions:
-        epochs.write(OsDisk(), str(each), ((3, 0), (7, 1)))
+        leader_epoch_cache.write(OsDisk(), str(each), ((3, 0), (7, 1)))
     before = logs_of(node.data_dir)
     run("store", "load", "--leaders", "2", node.data_dir, database)
     assert "made for 2 leading nodes" in run("store", "load", node.data_dir, database, code=1)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from coordinatord.broker.log import DataDirectory, LogConfig, LogFailed, LogWriter, PartitionLog, checkpoint
-from coordinatord.broker.log.cleaner import Cleaner, CleanerSettings, Here
+from coordinatord.broker.log.cleaner import Cleaner, CleanerSettings, InProcess
 from coordinatord.broker.log.disk import replace_text
 from coordinatord.broker.log.errors import DataDirectoryError
 from coordinatord.broker.log.names import METADATA_TOPIC, METADATA_TOPIC_ID
@@ -18,7 +18,7 @@ from coordinatord.broker.topics import catalogue_file, group_configs, producer_i
 from coordinatord.server.postgresql import working_copy
 from coordinatord.server.postgresql.contract import Away
 from coordinatord.server.postgresql.copy_disk import FILES, WAITING, CopyDisk
-from coordinatord.server.postgresql.writes import StoreFlusher
+from coordinatord.server.postgresql.store_flusher import StoreFlusher
 from kafka_wire.records.batch import KeyValues
 from tests.broker.log.world import HandLoop, HandWorker, contents
 from tests.server.postgresql.model import LOST_AFTER, LOST_BEFORE, ModelDatabase, ModelStore
@@ -72,7 +72,7 @@ class Node:
         """Let the cleaner do all it wants to."""
         worker = HandWorker()
         cleaner = Cleaner(
-            self.data, self.writer, self.loop, CleanerSettings(), workshop=Here(self.data.disk), worker=worker,
+            self.data, self.writer, self.loop, CleanerSettings(), workshop=InProcess(self.data.disk), worker=worker,
             now_ms=lambda: 1_000_000, on_failed=lambda _log, error: self.failures.append(error),
         )  # fmt: skip
         cleaner.look()

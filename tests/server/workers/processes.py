@@ -10,7 +10,7 @@ import time
 
 from coordinatord.broker.topics.names import OFFSETS_TOPIC
 from coordinatord.transport.cluster.nodes import Nodes
-from coordinatord.transport.cluster.placement import partition_for
+from coordinatord.transport.cluster.partitioner import partition_for
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kafka_wire.errors import ErrorCode

@@ -14,7 +14,7 @@ from coordinatord.broker.log.simulated_disk import SimulatedDisk
 from coordinatord.broker.topics.catalogue_file import read
 from coordinatord.broker.topics.shared_catalogue import LOOK_MS, LOOKS
 from coordinatord.transport.cluster.shared import Shared
-from coordinatord.transport.net.slices import Slices, Wait, run_through
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask, Wait, run_through
 from kafka_wire.api.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from kafka_wire.api.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
 from kafka_wire.api.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
@@ -251,7 +251,7 @@ def test_a_request_waits_for_the_lock_without_the_loop(kind: str, workers: Worke
     }
     api_key, request = requests[kind]
     answer = workers[0].handlers[api_key](Context(workers[0], api_key, 2), request)
-    assert isinstance(answer, Slices)
+    assert isinstance(answer, CooperativeTask)
     holder = Shared(1, workers.lock_path)
     with holder.lock():
         waits = next(each for each in answer.steps if each is not None)

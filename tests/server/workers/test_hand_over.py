@@ -11,9 +11,9 @@ import sys
 import pytest
 
 from coordinatord.broker.log import DataDirectory, LogConfig
-from coordinatord.broker.log.hand_over import give_up
-from coordinatord.broker.log.shares import Share, hand_out, put_together
+from coordinatord.broker.log.partition_transfer import give_up
 from coordinatord.broker.log.simulated_disk import CrashKind, SimulatedCrash, SimulatedDisk
+from coordinatord.broker.log.worker_checkpoints import WorkerShare, hand_out, put_together
 from coordinatord.broker.log.writer import FlushPolicy
 from coordinatord.transport.cluster.nodes import Nodes
 from kafka_wire.records.batch import KeyValues
@@ -77,8 +77,8 @@ class MovingHistory(SharedHistory):
         data.close()
 
     def _move(self, nodes: list[Moved], worlds: list[World]) -> None:
-        """As server/control/elsewhere.py: what was written is durable, the log is given up, and another worker takes
-        it.
+        """As server/control/partition_move.py: what was written is durable, the log is given up, and another worker
+        takes it.
         """
         name = self.chance.choice(self.names)
         giver = nodes[0].worker_of(name, 0)
@@ -125,7 +125,7 @@ def two_workers(flush: FlushPolicy = "always") -> tuple[SimulatedDisk, list[Worl
     nodes = [Moved(worker, 2, moved) for worker in (0, 1)]
     hand_out(disk, PATH, 2, nodes[0].worker_of)
     data.files.close()
-    return disk, [World(disk, flush=flush, share=Share(node.worker, node.owns, True)) for node in nodes], moved
+    return disk, [World(disk, flush=flush, share=WorkerShare(node.worker, node.owns, True)) for node in nodes], moved
 
 
 def test_the_giver_forgets_what_it_gave_and_keeps_the_files() -> None:

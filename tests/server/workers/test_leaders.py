@@ -10,7 +10,7 @@ import pytest
 from coordinatord.broker.topics.names import OFFSETS_TOPIC
 from coordinatord.coordination.service.apis.find_coordinator import FindCoordinator
 from coordinatord.transport.cluster.nodes import Nodes
-from coordinatord.transport.cluster.placement import partition_for
+from coordinatord.transport.cluster.partitioner import partition_for
 from kafka_wire.api.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kafka_wire.api.describe_cluster import DescribeClusterRequest
 from kafka_wire.api.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest

@@ -72,7 +72,7 @@ def found_by(kafka: Kafka, group: str) -> set[int]:
 
 
 def partition_of(group: str) -> int:
-    from coordinatord.transport.cluster.placement import partition_for
+    from coordinatord.transport.cluster.partitioner import partition_for
 
     return partition_for(group, OFFSETS_PARTITIONS)
 

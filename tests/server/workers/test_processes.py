@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinatord.server.workers.rendezvous import Rendezvous
+from coordinatord.server.workers.peer_sockets import Rendezvous
 from kafka_wire.api.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from kafka_wire.api.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from coordinatord.coordination.transactions.elsewhere import SpreadMarkers
 from coordinatord.coordination.transactions.markers import MarkersDone
+from coordinatord.coordination.transactions.remote_transactions import SpreadMarkers
 from coordinatord.coordination.transactions.result import Markers
 from coordinatord.transport.cluster.nodes import Node, Nodes, share_of
+from coordinatord.transport.cluster.partition_slots import NO_NODE, Holder, SeatedNodes
 from coordinatord.transport.cluster.peers import SeatPeers
-from coordinatord.transport.cluster.seats import NO_NODE, Holder, SeatedNodes
 from kafka_wire import registry
 from kafka_wire.api.end_txn import EndTxnRequest, EndTxnResponse
 from kafka_wire.api.write_txn_markers import (

@@ -17,8 +17,8 @@ from coordinatord.broker.log import DataDirectory, LogConfig
 from coordinatord.broker.log.checkpoint import CLEAN_SHUTDOWN, read_offsets
 from coordinatord.broker.log.disk import OsDisk
 from coordinatord.broker.log.journal import journal_names
-from coordinatord.broker.log.shares import Share, hand_out, put_together
 from coordinatord.broker.log.simulated_disk import CrashKind, SimulatedCrash, SimulatedDisk
+from coordinatord.broker.log.worker_checkpoints import WorkerShare, hand_out, put_together
 from coordinatord.broker.log.writer import FlushPolicy
 from coordinatord.transport.cluster.nodes import Nodes
 from kafka_wire.records.batch import KeyValues
@@ -66,7 +66,7 @@ class SharedHistory(History):
         data.close()
 
     def _begin(self, node: Nodes, *, is_recovered: bool) -> World:
-        share = Share(node.worker, node.owns, is_recovered)
+        share = WorkerShare(node.worker, node.owns, is_recovered)
         world = World(self.disk, flush=self.flush, config=self.config, journal_bytes=self.journal_bytes, share=share)
         world.writer._flusher.split_bytes = self.split_bytes
         return world
@@ -127,7 +127,7 @@ def worlds_of(path: Path, workers: int) -> tuple[DataDirectory, list[World]]:
 class _World(World):
     def __init__(self, disk: SimulatedDisk, path: Path, node: Nodes) -> None:
         self.node = node
-        super().__init__(disk, share=Share(node.worker, node.owns, is_recovered=True), path=str(path))
+        super().__init__(disk, share=WorkerShare(node.worker, node.owns, is_recovered=True), path=str(path))
 
 
 def write_everywhere(worlds: list[World], partitions: int) -> None:

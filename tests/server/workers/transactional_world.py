@@ -10,12 +10,12 @@ from typing import Any
 
 from coordinatord.broker.log.simulated_disk import SimulatedCrash, SimulatedDisk
 from coordinatord.broker.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from coordinatord.broker.topics.participation import TransactionCoordinator
+from coordinatord.broker.topics.partition_verification import TransactionCoordinator
 from coordinatord.coordination.transactions.coordinator import RETRY_MS, MarkerWriter
-from coordinatord.coordination.transactions.elsewhere import SpreadMarkers, SpreadTransactions
+from coordinatord.coordination.transactions.remote_transactions import SpreadMarkers, SpreadTransactions
 from coordinatord.transport.cluster.nodes import Nodes
+from coordinatord.transport.cluster.partitioner import partition_for
 from coordinatord.transport.cluster.peers import LISTENER
-from coordinatord.transport.cluster.placement import partition_for
 from kafka_wire import registry
 from tests.broker.topics.world import Context
 from tests.coordination.transactions.world import World

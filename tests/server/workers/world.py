@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 
 from coordinatord.base.config import Settings
 from coordinatord.broker.log import DataDirectory
-from coordinatord.broker.log.shares import Share, hand_out
 from coordinatord.broker.log.simulated_disk import SimulatedDisk
+from coordinatord.broker.log.worker_checkpoints import WorkerShare, hand_out
 from coordinatord.broker.topics import catalogue_file
 from coordinatord.broker.topics.catalogue import Catalogue
 from coordinatord.transport.cluster.nodes import Nodes
@@ -30,7 +30,7 @@ class WorkerWorld(World):
         super().__init__(workers.disk, **settings)
 
     def open_data(self) -> DataDirectory:
-        share = Share(self.number, self.nodes().owns, self.is_recovered)
+        share = WorkerShare(self.number, self.nodes().owns, self.is_recovered)
         return DataDirectory.open_share(
             PATH,
             share,

@@ -19,7 +19,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from coordinatord.testing.conform.chapters import CHAPTERS
+from coordinatord.testing.conform.categories import CHAPTERS
 
 FOLDER = Path(__file__).parent / "found"
 PAGE = Path(__file__).parents[3] / "docs" / "conformance.md"

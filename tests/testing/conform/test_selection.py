@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinatord.testing.conform.chapters import CHAPTERS, chapter_of
+from coordinatord.testing.conform.categories import CHAPTERS, chapter_of
 from coordinatord.testing.conform.selection import Broker, by_settings, to_start_with, why_not
 from coordinatord.testing.conform.story import Step, Story, all_stories
 from kafka_wire.api_key import ApiKey

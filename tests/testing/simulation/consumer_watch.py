@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinatord.broker.log import replay
 from coordinatord.broker.topics.names import OFFSETS_TOPIC
-from coordinatord.coordination.group.consumer.state import ConsumerGroup, Surroundings
+from coordinatord.coordination.group.consumer.state import ConsumerGroup, GroupEnvironment
 from coordinatord.coordination.group.replay import replay as replay_record
 from coordinatord.coordination.group.result import Dropped, Result
 from coordinatord.coordination.group.state import Group
@@ -125,7 +125,7 @@ class ConsumerWatch(Watch):
                                 f"{owner or 'nobody'} has"
                             )
 
-    def check_target(self, group_id: str, consumer: ConsumerGroup, surroundings: Surroundings) -> None:
+    def check_target(self, group_id: str, consumer: ConsumerGroup, surroundings: GroupEnvironment) -> None:
         """LegalTargetAssignment."""
         given: dict[tuple[bytes, int], str] = {}
         for member_id, target in consumer.target.items():
@@ -148,7 +148,7 @@ class ConsumerWatch(Watch):
                 if (topic.topic_id, number) not in given:
                     self.fail(f"LegalTargetAssignment: {group_id}: {name}-{number} is given to nobody")
 
-    def check_clients(self, group_id: str, consumer: ConsumerGroup, surroundings: Surroundings) -> None:
+    def check_clients(self, group_id: str, consumer: ConsumerGroup, surroundings: GroupEnvironment) -> None:
         """ValidMemberEpoch."""
         of_others: dict[tuple[str, int], str] = {}
         for member_id, target in consumer.target.items():

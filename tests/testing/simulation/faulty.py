@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.server.control.faults import Fault, Faults, Kind
-from coordinatord.server.daemon.guest import Guest
+from coordinatord.server.daemon.embedded import EmbeddedOptions
 from tests.testing.simulation.invariants import Watch
 from tests.testing.simulation.plan import MINUTE_MS, Plan
 from tests.testing.simulation.troubles import Troubles
@@ -96,7 +96,7 @@ class FaultyWorld(World):
     def __init__(self, seed: int, *, plan: Plan | None = None, trace: bool = False) -> None:
         super().__init__(seed, plan=plan, trace=trace)
         self.faults = Faults(seed)
-        self.guest = Guest(faults=self.faults)
+        self.guest = EmbeddedOptions(faults=self.faults)
         self.settings = replace(self.settings, test_control_enable=True)
         self.meddling = Meddling(self)
         self.troubles = self.meddling

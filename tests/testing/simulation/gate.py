@@ -10,9 +10,9 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from coordinatord.transport.net.answers import AnswerLine
 from coordinatord.transport.net.connection import Connection
 from coordinatord.transport.net.received import Received
+from coordinatord.transport.net.response_queue import ResponseQueue
 
 if TYPE_CHECKING:
     from tests.testing.simulation.nodes import Node
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _head = struct.Struct(">ii").unpack_from
 
 
-class WatchedLine(AnswerLine):
+class WatchedLine(ResponseQueue):
     """Remembers what each answer waits for."""
 
     waits_for: dict[int, int]  # correlation id -> epoch

@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 import coordinatord.server.daemon.daemon
 from coordinatord.base.config import Settings
-from coordinatord.broker.log import shares
-from coordinatord.broker.log.cleaner import Here
+from coordinatord.broker.log import worker_checkpoints
+from coordinatord.broker.log.cleaner import InProcess
 from coordinatord.broker.log.data_dir import DataDirectory
-from coordinatord.broker.log.shares import Share
 from coordinatord.broker.log.simulated_disk import SimulatedDisk
+from coordinatord.broker.log.worker_checkpoints import WorkerShare
 from coordinatord.broker.topics import Topics, catalogue_file
 from coordinatord.broker.topics.catalogue import Catalogue
 from coordinatord.server.daemon.compaction import Compaction
 from coordinatord.server.daemon.daemon import Daemon
 from coordinatord.server.daemon.storage import DirectoryStorage
-from coordinatord.server.daemon.worker import Part
+from coordinatord.server.daemon.worker import WorkerConfig
 from coordinatord.transport.cluster.nodes import Nodes
 from coordinatord.transport.net.connection import Connection
 from tests.testing.simulation.clocks import Clock, NodeLoop
@@ -102,7 +102,7 @@ class SharedWords:
 class SimulatedDaemon(Daemon):
     """The daemon without what the operating system would do for it."""
 
-    def __init__(self, node: Node, settings: Settings, part: Part | None, loop: NodeLoop) -> None:
+    def __init__(self, node: Node, settings: Settings, part: WorkerConfig | None, loop: NodeLoop) -> None:
         self.node = node
         world = node.machine.world
         super().__init__(settings, loop, loop.clock, log_worker=node.worker, part=part, guest=world.guest)
@@ -128,7 +128,7 @@ class SimulatedDaemon(Daemon):
                 config_for=config_for,
                 catalogued=catalogue_file.catalogued,
             )
-        share = Share(part.worker, self.nodes.owns, part.is_recovered)
+        share = WorkerShare(part.worker, self.nodes.owns, part.is_recovered)
         return DataDirectory.open_share(
             PATH,
             share,
@@ -140,8 +140,8 @@ class SimulatedDaemon(Daemon):
         )
 
     def _make_aside(self, worker: Any) -> None:
-        """The workers' lock is held while the catalogue is written. Here nobody can wait for it: the write is made in
-        the turn of the event loop that has it.
+        """The workers' lock is held while the catalogue is written. InProcess nobody can wait for it: the write is made
+        in the turn of the event loop that has it.
         """
 
     def _make_compaction(self) -> Compaction:
@@ -153,7 +153,7 @@ class SimulatedDaemon(Daemon):
             self.topics,
             self.metrics,
             self.now_ms,
-            workshop=Here(self.data.disk),
+            workshop=InProcess(self.data.disk),
             worker=self.node.cleaner_worker,
         )
 
@@ -227,7 +227,7 @@ class Node:
         settings = replace(world.settings, node_id=self.number)
         part = None
         if count > 1:
-            part = Part(
+            part = WorkerConfig(
                 self.number, count, CLUSTER_ID, {}, {}, None, [f"peer-{n}" for n in range(count)], machine.shared,
                 None, is_recovered,
             )  # type: ignore[arg-type]  # fmt: skip
@@ -382,7 +382,9 @@ class Machine:
             catalogue = Catalogue(settings, data, Nodes(settings.node_id), lambda: self.urandom(16))
             self.shared = SharedWords(self.count)
             self.shared.begin(catalogue.change)
-            shares.hand_out(self.disk, PATH, self.count, Nodes(settings.node_id, workers=self.count).worker_of)
+            worker_checkpoints.hand_out(
+                self.disk, PATH, self.count, Nodes(settings.node_id, workers=self.count).worker_of
+            )
             data.files.close()
             self._supervisors_lock = data
         for node in self.workers:
@@ -424,7 +426,7 @@ class Machine:
             node.backlog.clear()
         if self.count > 1:
             if all(code == 0 for code in self._codes.values()):
-                shares.put_together(self.disk, PATH)
+                worker_checkpoints.put_together(self.disk, PATH)
             self._supervisors_lock.close()
         if self.after_stop is not None:
             self.after_stop()

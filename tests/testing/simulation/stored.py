@@ -30,7 +30,7 @@ from coordinatord.server.daemon.storage import DirectoryStorage
 from coordinatord.server.postgresql import working_copy
 from coordinatord.server.postgresql.contract import Fenced, Growth, Held, PartitionKey, Row, Unusable
 from coordinatord.server.postgresql.copy_disk import CopyDisk, UnflushedDisk
-from coordinatord.server.postgresql.writes import StoreFlusher
+from coordinatord.server.postgresql.store_flusher import StoreFlusher
 from tests.server.postgresql.client import ClientStore
 from tests.server.postgresql.model import LOST_AFTER, LOST_BEFORE, ModelDatabase, ModelStore
 from tests.testing.simulation.disk import DiskWorker

@@ -23,11 +23,11 @@ from coordinatord.broker.log.errors import LogFailed
 from coordinatord.broker.topics.names import OFFSETS_TOPIC
 from coordinatord.coordination.group.states import STABLE
 from coordinatord.coordination.service.groups import GroupActor
-from coordinatord.server.daemon.guest import Guest
+from coordinatord.server.daemon.embedded import EmbeddedOptions
 from coordinatord.testing.member.send import ANY_NODE, Send
 from coordinatord.testing.member.state import MemberSettings
 from coordinatord.testing.simulation.engine import START_MS, Engine
-from coordinatord.transport.cluster.placement import partition_for
+from coordinatord.transport.cluster.partitioner import partition_for
 from coordinatord.transport.net.router import Router
 from tests.testing.simulation.clocks import machine_clock_hidden
 from tests.testing.simulation.invariants import Violated, Watch
@@ -68,7 +68,7 @@ class World:
 
     watch_type = Watch
     machine_type = Machine
-    guest: Guest | None = None  # with faults for requests: faulty.py
+    guest: EmbeddedOptions | None = None  # with faults for requests: faulty.py
 
     def __init__(self, seed: int, *, plan: Plan | None = None, trace: bool = False) -> None:
         self.seed = seed

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import sys
 
+from coordinatord.coordination.group.classic.interned_metadata import Stated, stated
 from coordinatord.coordination.group.classic.members import (
     add_member,
     answer_join,
@@ -27,6 +28,7 @@ from coordinatord.coordination.group.classic.members import (
     replace_static_member,
     update_member,
 )
+from coordinatord.coordination.group.classic.protocol_selection import select_protocol, supports_protocols
 from coordinatord.coordination.group.classic.rebalance import (
     generation_response,
     maybe_complete_join,
@@ -34,8 +36,6 @@ from coordinatord.coordination.group.classic.rebalance import (
     prepare_rebalance,
     write_metadata,
 )
-from coordinatord.coordination.group.classic.stated import Stated, stated
-from coordinatord.coordination.group.classic.vote import select_protocol, supports_protocols
 from coordinatord.coordination.group.events import Join
 from coordinatord.coordination.group.replay import write
 from coordinatord.coordination.group.result import (

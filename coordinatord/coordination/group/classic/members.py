@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinatord.coordination.group.classic.stated import Protocols
+from coordinatord.coordination.group.classic.interned_metadata import Protocols
 from coordinatord.coordination.group.result import SESSION, Cancel, Dropped, Result, Schedule, TimerKey
 from coordinatord.coordination.group.state import NEVER, Group, Member
 from kafka_wire.api.join_group import JoinGroupResponse

@@ -8,8 +8,8 @@ join, the rebalance timer, a leave or an expiry calls it. The first rebalance ou
 from __future__ import annotations
 
 from coordinatord.coordination.group.classic.members import answer_sync, keep_alive, remove_member
+from coordinatord.coordination.group.classic.protocol_selection import select_protocol
 from coordinatord.coordination.group.classic.subscription import subscribed_topics
-from coordinatord.coordination.group.classic.vote import select_protocol
 from coordinatord.coordination.group.replay import drop_logged_members, write
 from coordinatord.coordination.group.result import JOIN, SYNC, Cancel, Result, Schedule, TimerKey, Trigger
 from coordinatord.coordination.group.state import NEVER, Group, Member

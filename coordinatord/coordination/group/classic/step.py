@@ -26,7 +26,7 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinatord.coordination.group import events
-from coordinatord.coordination.group.bury import bury
+from coordinatord.coordination.group.classic.interned_metadata import stated
 from coordinatord.coordination.group.classic.joining import join
 from coordinatord.coordination.group.classic.leaving import leave
 from coordinatord.coordination.group.classic.members import (
@@ -44,7 +44,6 @@ from coordinatord.coordination.group.classic.rebalance import (
     prepare_rebalance,
     sync_timed_out,
 )
-from coordinatord.coordination.group.classic.stated import stated
 from coordinatord.coordination.group.classic.subscription import subscribed_topics
 from coordinatord.coordination.group.classic.syncing import sync
 from coordinatord.coordination.group.offsets.committed import commit, delete, delete_offsets, expire, topic_deleted
@@ -63,6 +62,7 @@ from coordinatord.coordination.group.result import (
 )
 from coordinatord.coordination.group.state import HEARTBEAT_RESULTS, NEVER, Group, Member, heartbeat_error
 from coordinatord.coordination.group.states import DEAD, PREPARING_REBALANCE, STABLE, Cause, Why
+from coordinatord.coordination.group.terminate import terminate
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.offset_delete import OffsetDeleteRequest
 from kafka_wire.api.sync_group import SyncGroupResponse
@@ -92,7 +92,7 @@ def step(group: Group, event: Any, now_ms: int) -> Result:
 
 def consumer_step(group: Group, event: Any, now_ms: int) -> Result:
     """The step of a group with members of the consumer protocol. A start does not need its modules: they come with the
-    first such group, or soon after the start (coordinatord/server/daemon/later.py).
+    first such group, or soon after the start (coordinatord/server/daemon/deferred_imports.py).
     """
     if not _consumer_step:
         from coordinatord.coordination.group.consumer.step import consumer_step as step_with_consumers
@@ -156,7 +156,7 @@ def unload(group: Group, event: events.Unload, now_ms: int) -> Result:
     for member in group.members.values():
         answer_join(group, member, join_error(event.error, member.member_id), result)
         answer_sync(member, SyncGroupResponse(error_code=event.error), result)
-    bury(group, "no longer served here", now_ms, result)
+    terminate(group, "no longer served here", now_ms, result)
     return result
 
 

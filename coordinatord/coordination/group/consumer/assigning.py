@@ -13,17 +13,17 @@ Nothing of it is durable before that. After a restart the next heartbeat begins 
 from __future__ import annotations
 
 from coordinatord.coordination.group.consumer.assignors.spec import PartitionAssignorError
-from coordinatord.coordination.group.consumer.epochs import Before, begin, log_target
+from coordinatord.coordination.group.consumer.group_epoch import Before, begin, log_target
 from coordinatord.coordination.group.consumer.heartbeat import answer
 from coordinatord.coordination.group.consumer.sessions import next_slice
-from coordinatord.coordination.group.consumer.state import Assigning, ConsumerGroup, Surroundings
+from coordinatord.coordination.group.consumer.state import Assigning, ConsumerGroup, GroupEnvironment
 from coordinatord.coordination.group.result import NOTHING, Result
 from coordinatord.coordination.group.state import Group
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_wire.errors import ErrorCode
 
 
-def go_on(group: Group, consumer: ConsumerGroup, surroundings: Surroundings, now_ms: int) -> Result:
+def go_on(group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironment, now_ms: int) -> Result:
     """Go on with the assignment for a few milliseconds."""
     assigning = consumer.assigning
     if assigning is None:
@@ -50,7 +50,7 @@ def go_on(group: Group, consumer: ConsumerGroup, surroundings: Surroundings, now
     return result
 
 
-def _begun_anew(consumer: ConsumerGroup, surroundings: Surroundings, void: Assigning) -> Assigning:
+def _begun_anew(consumer: ConsumerGroup, surroundings: GroupEnvironment, void: Assigning) -> Assigning:
     """An assignment of the group as it is now: a static member has another id since the last one was begun."""
     heard = void.heard
     member_id = next(iter(consumer.members))

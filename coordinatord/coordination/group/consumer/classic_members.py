@@ -10,21 +10,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 from coordinatord.coordination.group.classic.members import join_error
-from coordinatord.coordination.group.consumer.causes import member_changed
-from coordinatord.coordination.group.consumer.checks import size_refusal, static_refusal
-from coordinatord.coordination.group.consumer.downgrade import become_classic_group, may_become_classic
-from coordinatord.coordination.group.consumer.embedded import (
+from coordinatord.coordination.group.consumer.consumer_protocol import (
     by_topic_id,
     read_subscription,
     write_assignment,
 )
-from coordinatord.coordination.group.consumer.epochs import Before, refresh_epoch, update_target
+from coordinatord.coordination.group.consumer.downgrade import become_classic_group, may_become_classic
+from coordinatord.coordination.group.consumer.group_epoch import Before, refresh_epoch, update_target
 from coordinatord.coordination.group.consumer.heartbeat import reconcile
 from coordinatord.coordination.group.consumer.leaving import fence, replace_static_member
 from coordinatord.coordination.group.consumer.patterns import Change, update_expression
+from coordinatord.coordination.group.consumer.rebalance_triggers import member_changed
 from coordinatord.coordination.group.consumer.records import member_record
 from coordinatord.coordination.group.consumer.sessions import await_join, await_sync, joined, keep_alive, synced
-from coordinatord.coordination.group.consumer.state import ConsumerGroup, ConsumerMember, MemberState, Surroundings
+from coordinatord.coordination.group.consumer.state import ConsumerGroup, ConsumerMember, GroupEnvironment, MemberState
+from coordinatord.coordination.group.consumer.validation import size_refusal, static_refusal
 from coordinatord.coordination.group.events import Join, Leave, Sync
 from coordinatord.coordination.group.replay import write
 from coordinatord.coordination.group.result import NO_REASON, Joined, Result, Trigger
@@ -42,7 +42,7 @@ from kafka_wire.records.consumer_group import ClassicMemberMetadata, ClassicProt
 CONSUMER = "consumer"
 
 
-def join(group: Group, consumer: ConsumerGroup, surroundings: Surroundings, event: Join, now_ms: int) -> Result:
+def join(group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironment, event: Join, now_ms: int) -> Result:
     """JoinGroup is answered at once: the coordinator waits for nobody."""
     request = event.request
     member_id = request.member_id or group.new_member_id()
@@ -71,7 +71,7 @@ def join(group: Group, consumer: ConsumerGroup, surroundings: Surroundings, even
 def _join(
     group: Group,
     consumer: ConsumerGroup,
-    surroundings: Surroundings,
+    surroundings: GroupEnvironment,
     event: Join,
     member_id: str,
     subscription: ConsumerProtocolSubscription,
@@ -128,7 +128,7 @@ def _join(
     await_sync(group_id, consumer, member_id, _rebalance_timeout_ms(event), now_ms, result)
 
 
-def sync(group: Group, consumer: ConsumerGroup, surroundings: Surroundings, event: Sync, now_ms: int) -> Result:
+def sync(group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironment, event: Sync, now_ms: int) -> Result:
     """SyncGroup answers with what the member owns now."""
     request, group_id = event.request, group.group_id
     if event.require_protocol and (request.protocol_type is None or request.protocol_name is None):
@@ -157,7 +157,7 @@ def sync(group: Group, consumer: ConsumerGroup, surroundings: Surroundings, even
 
 
 def heartbeat(
-    group: Group, consumer: ConsumerGroup, surroundings: Surroundings, request: HeartbeatRequest, now_ms: int
+    group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironment, request: HeartbeatRequest, now_ms: int
 ) -> Result:
     """Heartbeat tells a member to rejoin while it has anything to give up, or may have something to get."""
     member, error = _classic_member(consumer, request.member_id, request.group_instance_id)
@@ -178,7 +178,7 @@ def heartbeat(
     return result
 
 
-def leave(group: Group, consumer: ConsumerGroup, surroundings: Surroundings, event: Leave, now_ms: int) -> Result:
+def leave(group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironment, event: Leave, now_ms: int) -> Result:
     """LeaveGroup removes members of both protocols, with one new epoch for all."""
     leaving: dict[str, ConsumerMember] = {}
     responses = []

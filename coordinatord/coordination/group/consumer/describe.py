@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from coordinatord.coordination.group.consumer.epochs import preferred_assignor
-from coordinatord.coordination.group.consumer.state import ConsumerMember, Surroundings, Target
+from coordinatord.coordination.group.consumer.group_epoch import preferred_assignor
+from coordinatord.coordination.group.consumer.state import ConsumerMember, GroupEnvironment, Target
 from coordinatord.coordination.group.consumer.topics import Topics
 from coordinatord.coordination.group.state import Group
 from kafka_wire.api.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
@@ -15,7 +15,7 @@ CLASSIC_MEMBER = 0
 CONSUMER_MEMBER = 1
 
 
-def describe_consumer(group: Group | None, group_id: str, surroundings: Surroundings) -> DescribedGroup:
+def describe_consumer(group: Group | None, group_id: str, surroundings: GroupEnvironment) -> DescribedGroup:
     """A group's epochs and members; partitions of topics that are no more are left out."""
     if group is None or not group.exists:
         return _not_found(group_id, f"Group {group_id} not found.")

@@ -10,14 +10,14 @@ from collections.abc import Collection
 
 from coordinatord.coordination.group.classic.members import add_member
 from coordinatord.coordination.group.classic.members import keep_alive as keep_classic_alive
+from coordinatord.coordination.group.classic.protocol_selection import select_protocol
 from coordinatord.coordination.group.classic.rebalance import prepare_rebalance, write_metadata
 from coordinatord.coordination.group.classic.subscription import subscribed_topics
-from coordinatord.coordination.group.classic.vote import select_protocol
-from coordinatord.coordination.group.consumer.account import abandon
-from coordinatord.coordination.group.consumer.embedded import write_assignment
+from coordinatord.coordination.group.consumer.consumer_protocol import write_assignment
+from coordinatord.coordination.group.consumer.epoch_record import abandon
 from coordinatord.coordination.group.consumer.records import group_tombstones
 from coordinatord.coordination.group.consumer.sessions import forget_all
-from coordinatord.coordination.group.consumer.state import ConsumerGroup, ConsumerMember, Surroundings
+from coordinatord.coordination.group.consumer.state import ConsumerGroup, ConsumerMember, GroupEnvironment
 from coordinatord.coordination.group.replay import write
 from coordinatord.coordination.group.result import Result, Trigger
 from coordinatord.coordination.group.state import HEARTBEAT_RESULTS, Group, Member
@@ -28,7 +28,7 @@ from kafka_wire.records.consumer_assignment import version_of
 CONSUMER = "consumer"
 
 
-def may_become_classic(group: Group, surroundings: Surroundings, staying: int) -> bool:
+def may_become_classic(group: Group, surroundings: GroupEnvironment, staying: int) -> bool:
     """Whether group.consumer.migration.policy and group.max.size allow it for so many members."""
     return surroundings.limits.downgrades and 0 < staying <= group.settings.max_size
 
@@ -36,7 +36,7 @@ def may_become_classic(group: Group, surroundings: Surroundings, staying: int) -
 def become_classic_group(
     group: Group,
     consumer: ConsumerGroup,
-    surroundings: Surroundings,
+    surroundings: GroupEnvironment,
     leaving: Collection[str],
     generation_id: int,
     trigger: Trigger | None,

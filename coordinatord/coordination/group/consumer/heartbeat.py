@@ -11,9 +11,26 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from coordinatord.coordination.group.consumer.account import moved
-from coordinatord.coordination.group.consumer.causes import member_changed
-from coordinatord.coordination.group.consumer.checks import (
+from coordinatord.coordination.group.consumer.epoch_record import moved
+from coordinatord.coordination.group.consumer.group_epoch import Before, refresh_epoch, update_target
+from coordinatord.coordination.group.consumer.leaving import leave, replace_static_member
+from coordinatord.coordination.group.consumer.patterns import Change, update_expression
+from coordinatord.coordination.group.consumer.rebalance_triggers import member_changed
+from coordinatord.coordination.group.consumer.reconcile import Reconciliation, kept_whole
+from coordinatord.coordination.group.consumer.records import current_record, member_record
+from coordinatord.coordination.group.consumer.sessions import await_revocation, keep_alive, revoked
+from coordinatord.coordination.group.consumer.state import (
+    NEVER,
+    ConsumerGroup,
+    ConsumerMember,
+    Epochs,
+    GroupEnvironment,
+    MemberState,
+    Session,
+    Target,
+)
+from coordinatord.coordination.group.consumer.upgrade import become_consumer_group, upgrade_refusal
+from coordinatord.coordination.group.consumer.validation import (
     Refusal,
     epoch_refusal,
     expression_refusal,
@@ -23,23 +40,6 @@ from coordinatord.coordination.group.consumer.checks import (
     size_refusal,
     unknown_member,
 )
-from coordinatord.coordination.group.consumer.epochs import Before, refresh_epoch, update_target
-from coordinatord.coordination.group.consumer.leaving import leave, replace_static_member
-from coordinatord.coordination.group.consumer.patterns import Change, update_expression
-from coordinatord.coordination.group.consumer.reconcile import Reconciliation, kept_whole
-from coordinatord.coordination.group.consumer.records import current_record, member_record
-from coordinatord.coordination.group.consumer.sessions import await_revocation, keep_alive, revoked
-from coordinatord.coordination.group.consumer.state import (
-    NEVER,
-    ConsumerGroup,
-    ConsumerMember,
-    Epochs,
-    MemberState,
-    Session,
-    Surroundings,
-    Target,
-)
-from coordinatord.coordination.group.consumer.upgrade import become_consumer_group, upgrade_refusal
 from coordinatord.coordination.group.events import ConsumerHeartbeat
 from coordinatord.coordination.group.replay import write
 from coordinatord.coordination.group.result import NO_REASON, Joined, Result
@@ -90,7 +90,11 @@ Found = tuple[ConsumerGroup, ConsumerMember, Session]
 
 
 def says_nothing_of_itself(
-    group: Group, surroundings: Surroundings, request: ConsumerGroupHeartbeatRequest, client_id: str, client_host: str
+    group: Group,
+    surroundings: GroupEnvironment,
+    request: ConsumerGroupHeartbeatRequest,
+    client_id: str,
+    client_host: str,
 ) -> Found | None:
     """The member, if it says at most what it owns, and no topics or expressions have to be looked at: then no record
     about it is written, and the group's epoch does not rise. It may be fenced still.
@@ -124,7 +128,11 @@ def says_nothing_of_itself(
 
 
 def steady(
-    group: Group, surroundings: Surroundings, request: ConsumerGroupHeartbeatRequest, client_id: str, client_host: str
+    group: Group,
+    surroundings: GroupEnvironment,
+    request: ConsumerGroupHeartbeatRequest,
+    client_id: str,
+    client_host: str,
 ) -> tuple[Session, Result] | None:
     """The answer to nearly all heartbeats: the member says nothing new, and there is nothing to tell it. None for any
     other. As long as the group's version, the topics and the limits stay the same, it is the same one; only the
@@ -138,7 +146,7 @@ def steady(
 
 
 def _nothing_new(
-    group: Group, surroundings: Surroundings, found: Found, request: ConsumerGroupHeartbeatRequest
+    group: Group, surroundings: GroupEnvironment, found: Found, request: ConsumerGroupHeartbeatRequest
 ) -> Result | None:
     consumer, member, session = found
     epoch = member.epoch
@@ -157,7 +165,7 @@ def _nothing_new(
 
 
 def _steady(
-    group: Group, surroundings: Surroundings, found: Found, request: ConsumerGroupHeartbeatRequest, now_ms: int
+    group: Group, surroundings: GroupEnvironment, found: Found, request: ConsumerGroupHeartbeatRequest, now_ms: int
 ) -> Result | None:
     """Answer it, and give the member more time."""
     result = _nothing_new(group, surroundings, found, request)
@@ -172,7 +180,7 @@ def _steady(
 
 
 def _keep_all(
-    group: Group, surroundings: Surroundings, found: Found, request: ConsumerGroupHeartbeatRequest, now_ms: int
+    group: Group, surroundings: GroupEnvironment, found: Found, request: ConsumerGroupHeartbeatRequest, now_ms: int
 ) -> Result | None:
     """Let a member that owns its target go on to its epoch: most heartbeats of a large group's rebalance. None for any
     other. It does what `_go_on` would, with two thirds of its calls.
@@ -201,7 +209,7 @@ def _keep_all(
     return result
 
 
-def _go_on(group: Group, surroundings: Surroundings, found: Found, event: ConsumerHeartbeat, now_ms: int) -> Result:
+def _go_on(group: Group, surroundings: GroupEnvironment, found: Found, event: ConsumerHeartbeat, now_ms: int) -> Result:
     """Most heartbeats of a rebalance: a member goes on to its target, or asks whether there is one."""
     consumer, member, _session = found
     request = event.request
@@ -210,7 +218,7 @@ def _go_on(group: Group, surroundings: Surroundings, found: Found, event: Consum
         return refused(refusal)
     result = Result()
     before = Before.of(consumer, None, joins=False) if consumer.assignment_epoch < consumer.epoch else None
-    heard = Heard(event, member.member_id, member.assigned, False, False, consumer.assignment_epoch)
+    heard = PendingHeartbeat(event, member.member_id, member.assigned, False, False, consumer.assignment_epoch)
     _answer(group, consumer, surroundings, before, heard, now_ms, result)
     return result
 
@@ -222,7 +230,7 @@ def refused(refusal: Refusal) -> Result:
 
 
 def _refusal(
-    group: Group, request: ConsumerGroupHeartbeatRequest, surroundings: Surroundings, result: Result
+    group: Group, request: ConsumerGroupHeartbeatRequest, surroundings: GroupEnvironment, result: Result
 ) -> Refusal | None:
     limits, consumer, member_id = surroundings.limits, group.consumer, request.member_id
     refusal = group_refusal(group, limits, request.member_epoch)
@@ -243,7 +251,9 @@ def _refusal(
     return refusal
 
 
-def _accept(group: Group, event: ConsumerHeartbeat, surroundings: Surroundings, now_ms: int, result: Result) -> None:
+def _accept(
+    group: Group, event: ConsumerHeartbeat, surroundings: GroupEnvironment, now_ms: int, result: Result
+) -> None:
     request, group_id = event.request, group.group_id
     is_classic = bool(group.members)
     become_consumer_group(group, surroundings, now_ms, result)
@@ -267,16 +277,16 @@ def _accept(group: Group, event: ConsumerHeartbeat, surroundings: Surroundings, 
     elif consumer.topics_version != surroundings.topics.version:
         refresh_epoch(group, consumer, surroundings, None, now_ms, result)
     is_changed = changed or expression is not Change.NONE
-    heard = Heard(event, said.member_id, before.assigned, is_changed, is_unlisted, epoch_before)
+    heard = PendingHeartbeat(event, said.member_id, before.assigned, is_changed, is_unlisted, epoch_before)
     _answer(group, consumer, surroundings, order, heard, now_ms, result)
 
 
 def _answer(
     group: Group,
     consumer: ConsumerGroup,
-    surroundings: Surroundings,
+    surroundings: GroupEnvironment,
     before: Before | None,
-    heard: Heard,
+    heard: PendingHeartbeat,
     now_ms: int,
     result: Result,
 ) -> None:
@@ -295,7 +305,7 @@ def _answer(
         result.reply = answer(group, consumer, surroundings, heard, now_ms, result)
 
 
-class Heard(NamedTuple):
+class PendingHeartbeat(NamedTuple):
     """A heartbeat that was accepted and is yet to be answered."""
 
     event: ConsumerHeartbeat
@@ -311,7 +321,12 @@ class Heard(NamedTuple):
 
 
 def answer(
-    group: Group, consumer: ConsumerGroup, surroundings: Surroundings, heard: Heard, now_ms: int, result: Result
+    group: Group,
+    consumer: ConsumerGroup,
+    surroundings: GroupEnvironment,
+    heard: PendingHeartbeat,
+    now_ms: int,
+    result: Result,
 ) -> ConsumerGroupHeartbeatResponse:
     """Reconcile the member with its target, and tell it."""
     request, member_id = heard.event.request, heard.member_id
@@ -351,7 +366,7 @@ def is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
 def reconcile(
     group: Group,
     consumer: ConsumerGroup,
-    surroundings: Surroundings,
+    surroundings: GroupEnvironment,
     member: ConsumerMember,
     owned: list[TopicPartitions] | None,
     now_ms: int,
@@ -385,7 +400,7 @@ def reconcile(
 
 
 def _subscription(
-    consumer: ConsumerGroup, member: ConsumerMember, surroundings: Surroundings
+    consumer: ConsumerGroup, member: ConsumerMember, surroundings: GroupEnvironment
 ) -> Callable[[bytes], bool]:
     """Whether the member subscribes to the topic of an id."""
     names, find_id = consumer.topics_of(member), surroundings.topics.find_id

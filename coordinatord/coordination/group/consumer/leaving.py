@@ -10,12 +10,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from coordinatord.coordination.group.consumer.account import departing, moved, renamed
-from coordinatord.coordination.group.consumer.assignors.draft import held, known
-from coordinatord.coordination.group.consumer.causes import members_went
-from coordinatord.coordination.group.consumer.checks import Refusal, static_refusal, unknown_member
+from coordinatord.coordination.group.consumer.assignors.assignment_builder import held, known
 from coordinatord.coordination.group.consumer.downgrade import become_classic_group, may_become_classic
-from coordinatord.coordination.group.consumer.epochs import raise_epoch
+from coordinatord.coordination.group.consumer.epoch_record import departing, moved, renamed
+from coordinatord.coordination.group.consumer.group_epoch import raise_epoch
+from coordinatord.coordination.group.consumer.rebalance_triggers import members_went
 from coordinatord.coordination.group.consumer.records import (
     current_record,
     expression_tombstone,
@@ -24,7 +23,13 @@ from coordinatord.coordination.group.consumer.records import (
     target_record,
 )
 from coordinatord.coordination.group.consumer.sessions import forget
-from coordinatord.coordination.group.consumer.state import LEAVING_FOR_NOW, ConsumerGroup, ConsumerMember, Surroundings
+from coordinatord.coordination.group.consumer.state import (
+    LEAVING_FOR_NOW,
+    ConsumerGroup,
+    ConsumerMember,
+    GroupEnvironment,
+)
+from coordinatord.coordination.group.consumer.validation import Refusal, static_refusal, unknown_member
 from coordinatord.coordination.group.replay import write
 from coordinatord.coordination.group.result import Dropped, Result
 from coordinatord.coordination.group.state import Group
@@ -34,7 +39,7 @@ from kafka_wire.errors import ErrorCode
 
 
 def leave(
-    group: Group, request: ConsumerGroupHeartbeatRequest, surroundings: Surroundings, now_ms: int, result: Result
+    group: Group, request: ConsumerGroupHeartbeatRequest, surroundings: GroupEnvironment, now_ms: int, result: Result
 ) -> Refusal | None:
     """A heartbeat of epoch -1 or -2."""
     consumer, group_id = group.consumer, group.group_id
@@ -72,7 +77,7 @@ def _leave_for_now(group: Group, consumer: ConsumerGroup, member: ConsumerMember
 def fence(
     group: Group,
     consumer: ConsumerGroup,
-    surroundings: Surroundings,
+    surroundings: GroupEnvironment,
     members: Sequence[ConsumerMember],
     cause: str,
     now_ms: int,

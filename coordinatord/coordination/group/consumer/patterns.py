@@ -13,12 +13,16 @@ from collections.abc import Generator
 from enum import IntEnum
 from typing import NamedTuple
 
-from coordinatord.coordination.group.consumer.causes import expressions_resolved, member_changed, topics_changed
-from coordinatord.coordination.group.consumer.epochs import raise_epoch
 from coordinatord.coordination.group.consumer.expressions import InvalidExpression, compile_expression
+from coordinatord.coordination.group.consumer.group_epoch import raise_epoch
+from coordinatord.coordination.group.consumer.rebalance_triggers import (
+    expressions_resolved,
+    member_changed,
+    topics_changed,
+)
 from coordinatord.coordination.group.consumer.records import expression_record, expression_tombstone
 from coordinatord.coordination.group.consumer.sessions import EXPRESSIONS
-from coordinatord.coordination.group.consumer.state import ConsumerGroup, ConsumerMember, Resolved, Surroundings
+from coordinatord.coordination.group.consumer.state import ConsumerGroup, ConsumerMember, GroupEnvironment, Resolved
 from coordinatord.coordination.group.events import MayDescribe
 from coordinatord.coordination.group.replay import write
 from coordinatord.coordination.group.result import NOTHING, Result, Schedule, TimerKey
@@ -50,7 +54,7 @@ class Change(IntEnum):
 def update_expression(
     group: Group,
     consumer: ConsumerGroup,
-    surroundings: Surroundings,
+    surroundings: GroupEnvironment,
     before: ConsumerMember,
     after: ConsumerMember,
     now_ms: int,
@@ -99,7 +103,7 @@ def update_expression(
     return change
 
 
-def resolve(group: Group, consumer: ConsumerGroup, surroundings: Surroundings, now_ms: int) -> Result:
+def resolve(group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironment, now_ms: int) -> Result:
     """Begin to resolve all expressions, or go on with it for a few milliseconds. At the end the group's epoch rises if
     one matches other topics than before.
     """
@@ -123,7 +127,7 @@ def resolve(group: Group, consumer: ConsumerGroup, surroundings: Surroundings, n
 def _resolved(
     group: Group,
     consumer: ConsumerGroup,
-    surroundings: Surroundings,
+    surroundings: GroupEnvironment,
     resolving: Resolving,
     matches: dict[str, frozenset[str]],
     now_ms: int,

@@ -30,8 +30,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
+from coordinatord.coordination.group.consumer.assignors.java_hash_map import SMALLEST_TIMELINE, timeline_table
 from coordinatord.coordination.group.consumer.assignors.spec import Slices
-from coordinatord.coordination.group.consumer.assignors.tables import SMALLEST_TIMELINE, timeline_table
 from coordinatord.coordination.group.consumer.metadata_hash import group_hash
 from coordinatord.coordination.group.consumer.topics import Topic, Topics
 from coordinatord.coordination.group.states import ConsumerState as ConsumerState
@@ -169,7 +169,7 @@ class Limits(Protocol):
     def assignment_interval_ms(self, group_id: str) -> int: ...
 
 
-class Surroundings(NamedTuple):
+class GroupEnvironment(NamedTuple):
     """What a consumer group sees of its node."""
 
     topics: Topics
@@ -207,7 +207,7 @@ class ConsumerGroup:
     is_resolving: bool = False  # the expressions are about to be resolved
     may_describe: Any = None  # events.MayDescribe of the request that asked for that
     resolving: Any = None  # patterns.Resolving, when that has begun
-    account: Any = None  # of the epoch that the group is on its way to: account.py
+    account: Any = None  # of the epoch that the group is on its way to: epoch_record.py
     came: dict[str, Any] = field(default_factory=dict)  # a Joined for each new member since the epoch rose
     departing: dict[str, tuple[ConsumerMember, Target]] = field(default_factory=dict)  # whom the step removes
     asked: dict[str, Any] = field(default_factory=dict)  # expressions to be resolved -> a Trigger: who asked for them

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinatord.coordination.group import events
-from coordinatord.coordination.group.bury import bury
 from coordinatord.coordination.group.classic.joining import join
 from coordinatord.coordination.group.classic.members import join_error
 from coordinatord.coordination.group.consumer import classic_members
-from coordinatord.coordination.group.consumer.account import follow
-from coordinatord.coordination.group.consumer.epochs import raise_epoch
+from coordinatord.coordination.group.consumer.epoch_record import follow
+from coordinatord.coordination.group.consumer.group_epoch import raise_epoch
 from coordinatord.coordination.group.consumer.heartbeat import heartbeat
 from coordinatord.coordination.group.consumer.records import group_tombstones
 from coordinatord.coordination.group.consumer.sessions import stop_assigning
@@ -23,6 +22,7 @@ from coordinatord.coordination.group.replay import write
 from coordinatord.coordination.group.result import NOTHING, Result, Transition, Trigger
 from coordinatord.coordination.group.state import Group
 from coordinatord.coordination.group.states import Why
+from coordinatord.coordination.group.terminate import terminate
 from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_wire.api.leave_group import LeaveGroupResponse
 from kafka_wire.api.offset_delete import OffsetDeleteRequest
@@ -70,7 +70,7 @@ def _unload(group: Group, event: events.Unload, now_ms: int) -> Result:
     result = Result()
     if group.consumer is not None:
         stop_assigning(group.group_id, group.consumer, event.error, result)
-    bury(group, "no longer served here", now_ms, result)
+    terminate(group, "no longer served here", now_ms, result)
     return result
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coordinatord.coordination.group.consumer.account import resume
+from coordinatord.coordination.group.consumer.epoch_record import resume
 from coordinatord.coordination.group.consumer.leaving import fence
 from coordinatord.coordination.group.consumer.patterns import resolve
 from coordinatord.coordination.group.consumer.sessions import (
@@ -14,13 +14,15 @@ from coordinatord.coordination.group.consumer.sessions import (
     await_revocation,
     keep_alive,
 )
-from coordinatord.coordination.group.consumer.state import NEVER, ConsumerGroup, MemberState, Session, Surroundings
+from coordinatord.coordination.group.consumer.state import NEVER, ConsumerGroup, GroupEnvironment, MemberState, Session
 from coordinatord.coordination.group.result import JOIN, NOTHING, SESSION, SYNC, Result, Schedule, TimerKey
 from coordinatord.coordination.group.state import Group
 from coordinatord.coordination.group.states import Cause
 
 
-def timed_out(group: Group, consumer: ConsumerGroup, surroundings: Surroundings, key: TimerKey, now_ms: int) -> Result:
+def timed_out(
+    group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironment, key: TimerKey, now_ms: int
+) -> Result:
     """A timer fired: perhaps early, perhaps for something that no longer exists."""
     if key.kind == EXPRESSIONS:
         return resolve(group, consumer, surroundings, now_ms)
@@ -44,7 +46,7 @@ def timed_out(group: Group, consumer: ConsumerGroup, surroundings: Surroundings,
     return result
 
 
-def restore(group: Group, consumer: ConsumerGroup, surroundings: Surroundings, now_ms: int) -> Result:
+def restore(group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironment, now_ms: int) -> Result:
     """Sessions and revocations start anew when a group has been loaded."""
     result = Result()
     timeout_ms = surroundings.limits.session_timeout_ms(group.group_id)

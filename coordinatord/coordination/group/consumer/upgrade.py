@@ -12,11 +12,11 @@ owns anything until the group's next change.
 from __future__ import annotations
 
 from coordinatord.coordination.group.classic.members import answer_join, answer_sync, join_error
-from coordinatord.coordination.group.consumer.checks import Refusal
-from coordinatord.coordination.group.consumer.embedded import by_topic_id, read_assignment, read_subscription
+from coordinatord.coordination.group.consumer.consumer_protocol import by_topic_id, read_assignment, read_subscription
 from coordinatord.coordination.group.consumer.records import group_records
 from coordinatord.coordination.group.consumer.sessions import keep_alive
-from coordinatord.coordination.group.consumer.state import ConsumerGroup, ConsumerMember, Surroundings
+from coordinatord.coordination.group.consumer.state import ConsumerGroup, ConsumerMember, GroupEnvironment
+from coordinatord.coordination.group.consumer.validation import Refusal
 from coordinatord.coordination.group.replay import write
 from coordinatord.coordination.group.result import JOIN, SESSION, SYNC, Cancel, Result, TimerKey
 from coordinatord.coordination.group.state import NEVER, Group, Member
@@ -35,7 +35,7 @@ class _OtherProtocolError(Exception):
     """A member has joined since the last generation that does not support its protocol, or there was none yet."""
 
 
-def upgrade_refusal(group: Group, surroundings: Surroundings, result: Result) -> Refusal | None:
+def upgrade_refusal(group: Group, surroundings: GroupEnvironment, result: Result) -> Refusal | None:
     """Why a classic group with members cannot become a consumer group. Parked requests are told to begin anew, as in
     Kafka also if it cannot, or if the request that asks for it is refused after all.
     """
@@ -57,7 +57,7 @@ def upgrade_refusal(group: Group, surroundings: Surroundings, result: Result) ->
     return None
 
 
-def become_consumer_group(group: Group, surroundings: Surroundings, now_ms: int, result: Result) -> None:
+def become_consumer_group(group: Group, surroundings: GroupEnvironment, now_ms: int, result: Result) -> None:
     """Make the group a consumer group unless it is one. Offsets stay. The caller has checked that it may."""
     if group.consumer is not None:
         return
@@ -101,7 +101,7 @@ def forget_classic(group: Group, result: Result) -> None:
     group.supported_protocols.clear()
 
 
-def _converted(group: Group, surroundings: Surroundings) -> ConsumerGroup:
+def _converted(group: Group, surroundings: GroupEnvironment) -> ConsumerGroup:
     """The group as a consumer group. Raises DecodeError, _CustomAssignorError and _OtherProtocolError."""
     consumer = ConsumerGroup(epoch=group.generation_id)
     consumer.set_assignment_epoch(group.generation_id, 0)
@@ -115,7 +115,7 @@ def _converted(group: Group, surroundings: Surroundings) -> ConsumerGroup:
     return consumer
 
 
-def _converted_member(group: Group, member: Member, surroundings: Surroundings) -> ConsumerMember:
+def _converted_member(group: Group, member: Member, surroundings: GroupEnvironment) -> ConsumerMember:
     if group.protocol_name is None or all(name != group.protocol_name for name, _ in member.protocols):
         raise _OtherProtocolError
     epoch = group.generation_id

@@ -14,21 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
-from coordinatord.coordination.group.bury import bury
 from coordinatord.coordination.group.classic.members import keep_alive
 from coordinatord.coordination.group.consumer.records import group_tombstones
 from coordinatord.coordination.group.events import Commit, Delete, Expire, TopicDeleted
-from coordinatord.coordination.group.offsets.allowed import commit_refusal, member_epoch_refusal
 from coordinatord.coordination.group.offsets.commit_answers import (
     ALL_COMMITTED,
     commit_error,
     metadata_is_too_long,
     partly_committed,
 )
+from coordinatord.coordination.group.offsets.fencing import commit_refusal, member_epoch_refusal
 from coordinatord.coordination.group.replay import write, write_offsets
 from coordinatord.coordination.group.result import NOTHING, Result
 from coordinatord.coordination.group.state import NO_TIMESTAMP, Group, Member
 from coordinatord.coordination.group.states import DEAD, EMPTY, PREPARING_REBALANCE, STABLE
+from coordinatord.coordination.group.terminate import terminate
 from kafka_wire.api.delete_groups import DeletableGroupResult
 from kafka_wire.api.offset_delete import (
     OffsetDeleteRequest,
@@ -317,4 +317,4 @@ def _write_group_tombstone(group: Group, reason: str, now_ms: int, result: Resul
     else:
         for record in group_tombstones(group.group_id, (), group.consumer.resolved):
             write(group, *record, result)
-    bury(group, reason, now_ms, result)
+    terminate(group, reason, now_ms, result)

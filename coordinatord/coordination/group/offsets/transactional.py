@@ -8,8 +8,8 @@ are accepted from any client. The group's state does not matter, and the commit 
 from __future__ import annotations
 
 from coordinatord.coordination.group.events import EndTransaction, TxnCommit
-from coordinatord.coordination.group.offsets.allowed import commit_refusal, member_epoch_refusal
 from coordinatord.coordination.group.offsets.commit_answers import metadata_is_too_long
+from coordinatord.coordination.group.offsets.fencing import commit_refusal, member_epoch_refusal
 from coordinatord.coordination.group.replay import replay_marker, write_pending
 from coordinatord.coordination.group.result import NOTHING, Result
 from coordinatord.coordination.group.state import Group

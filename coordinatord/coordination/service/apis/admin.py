@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from coordinatord.coordination.group.describe import describe, list_group, states_of, types_of
 from coordinatord.coordination.group.events import Delete
 from coordinatord.coordination.runtime.actors import later, respond_after
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, run_through
 from coordinatord.transport.net.request import RequestContext
-from coordinatord.transport.net.slices import Slices, Steps, run_through
 from kafka_wire.api.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kafka_wire.api.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_wire.api.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -44,9 +44,9 @@ class GroupAdmin:
         if coordinator.is_loading:
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         steps = self._list(context, request)
-        return Slices(steps) if len(coordinator.actors) > FEW_GROUPS else run_through(steps)
+        return CooperativeTask(steps) if len(coordinator.actors) > FEW_GROUPS else run_through(steps)
 
-    def _list(self, context: RequestContext, request: ListGroupsRequest) -> Steps:
+    def _list(self, context: RequestContext, request: ListGroupsRequest) -> TaskSteps:
         coordinator = self.coordinator
         states, types = states_of(request.states_filter), types_of(request.types_filter)
         listed = []

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from coordinatord.base.config import Settings
 from coordinatord.base.observe.logger import get_logger
 from coordinatord.coordination.group.consumer.describe import describe_consumer
-from coordinatord.coordination.group.consumer.state import Surroundings
+from coordinatord.coordination.group.consumer.state import GroupEnvironment
 from coordinatord.coordination.group.events import ConsumerHeartbeat
 from coordinatord.coordination.group.state import MAX_ID_CHARACTERS
 from coordinatord.coordination.runtime.actors import later, respond_after
-from coordinatord.coordination.runtime.refusals import refuse
+from coordinatord.coordination.runtime.error_responses import refuse
 from coordinatord.coordination.service.apis.admin import ALL_GROUP_OPERATIONS
 from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api.consumer_group_describe import (
@@ -32,7 +32,7 @@ log = get_logger("coordinatord.coordination.service")
 class ConsumerGroups:
     """The handlers."""
 
-    def __init__(self, coordinator: Coordinator, surroundings: Surroundings, settings: Settings) -> None:
+    def __init__(self, coordinator: Coordinator, surroundings: GroupEnvironment, settings: Settings) -> None:
         self.coordinator = coordinator
         self.surroundings = surroundings
         self.max_group_id_bytes = settings.group_id_max_bytes

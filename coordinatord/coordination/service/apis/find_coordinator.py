@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from coordinatord.broker.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinatord.transport.cluster.nodes import Nodes
-from coordinatord.transport.cluster.placement import partition_for
+from coordinatord.transport.cluster.partitioner import partition_for
 from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api.find_coordinator import Coordinator as Found
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

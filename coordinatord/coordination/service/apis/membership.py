@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from coordinatord.coordination.group.events import Join, Leave, Sync
 from coordinatord.coordination.group.state import MAX_ID_CHARACTERS
-from coordinatord.coordination.runtime.refusals import refuse
+from coordinatord.coordination.runtime.error_responses import refuse
 from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.join_group import JoinGroupRequest

@@ -15,12 +15,12 @@ from coordinatord.coordination.group.events import Commit
 from coordinatord.coordination.group.offsets.commit_answers import ALL_COMMITTED, written_out
 from coordinatord.coordination.group.offsets.committed import fetch_offsets, find_offsets
 from coordinatord.coordination.group.state import Group
-from coordinatord.coordination.runtime.refusals import refuse
+from coordinatord.coordination.runtime.error_responses import refuse
 from coordinatord.coordination.runtime.versions import fetch_error, fetch_groups, fetch_response
 from coordinatord.coordination.service.groups import GroupActor
+from coordinatord.transport.net.batching import is_durable
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, run_through
 from coordinatord.transport.net.request import RequestContext
-from coordinatord.transport.net.slices import Slices, Steps, run_through
-from coordinatord.transport.net.split import is_durable
 from kafka_wire.api.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -68,7 +68,7 @@ TOPIC_IDS_FROM = 10
 T = TypeVar("T")
 
 
-class Merged(Generic[T]):
+class TopicResponseMerger(Generic[T]):
     """Topics of a response that come from several places, each once: partitions of one that is there already are added
     to it, as Kafka's builders do.
     """
@@ -123,7 +123,7 @@ class Offsets:
         if isinstance(actor, ErrorCode):
             response = refuse(request, version, actor)
         elif context.where[2] - context.where[1] > MANY_BYTES and partition_count(request) > COMMITTED_AT_ONCE:
-            return Slices(self._commit_in_slices(context, request, refused), is_change=True)
+            return CooperativeTask(self._commit_in_slices(context, request, refused), is_change=True)
         else:
             response = actor.tell(Commit.of(request, version))
         if refused.topics:
@@ -134,8 +134,11 @@ class Offsets:
         return response if isinstance(actor, ErrorCode) else actor.respond(context, response)
 
     def _commit_in_slices(
-        self, context: RequestContext, request: OffsetCommitRequest, answered: Merged[OffsetCommitResponseTopic]
-    ) -> Steps:
+        self,
+        context: RequestContext,
+        request: OffsetCommitRequest,
+        answered: TopicResponseMerger[OffsetCommitResponseTopic],
+    ) -> TaskSteps:
         """A commit of very many partitions, as several commits: the group may change in between, then the later ones
         are refused. Answered when all are durable.
         """
@@ -153,9 +156,9 @@ class Offsets:
         response = OffsetCommitResponse(topics=answered.topics)
         return response if latest is None else latest.respond(context, response)
 
-    def _resolve(self, request: OffsetCommitRequest, version: int) -> Merged[OffsetCommitResponseTopic]:
+    def _resolve(self, request: OffsetCommitRequest, version: int) -> TopicResponseMerger[OffsetCommitResponseTopic]:
         """Fill in names and ids, and remove unknown topics and partitions. Returns their errors."""
-        refused = Merged[OffsetCommitResponseTopic]()
+        refused = TopicResponseMerger[OffsetCommitResponseTopic]()
         known: list[OffsetCommitRequestTopic] = []
         topics = self.topics
         for topic in request.topics:
@@ -199,7 +202,7 @@ class Offsets:
                 return here.respond(context, all_fetched(only.group_id, found, version))
         groups = fetch_groups(request, version)
         if sum([self._partitions_of(asked) for asked in groups]) > FETCHED_AT_ONCE:
-            return Slices(self._fetch_in_slices(context, request, groups))
+            return CooperativeTask(self._fetch_in_slices(context, request, groups))
         answers = []
         latest: GroupActor | None = None
         for asked in groups:
@@ -212,7 +215,7 @@ class Offsets:
 
     def _fetch_in_slices(
         self, context: RequestContext, request: OffsetFetchRequest, groups: list[OffsetFetchRequestGroup]
-    ) -> Steps:
+    ) -> TaskSteps:
         """The offsets of very many partitions. Commits may come in between: Kafka reads all at one moment, here each
         `FETCHED_AT_ONCE` are of one.
         """
@@ -237,7 +240,7 @@ class Offsets:
 
     def _fetch_group(
         self, actor: GroupActor | ErrorCode | None, asked: OffsetFetchRequestGroup, version: int, require_stable: bool
-    ) -> Steps:
+    ) -> TaskSteps:
         """The answer for one group, some partitions at a time if there are many."""
         if isinstance(actor, ErrorCode):
             return fetch_error(asked, actor, version)
@@ -299,8 +302,8 @@ class Offsets:
             response.topics = refused.topics
         return actor.respond(context, response)
 
-    def _existing_only(self, request: OffsetDeleteRequest) -> Merged[OffsetDeleteResponseTopic]:
-        refused = Merged[OffsetDeleteResponseTopic]()
+    def _existing_only(self, request: OffsetDeleteRequest) -> TopicResponseMerger[OffsetDeleteResponseTopic]:
+        refused = TopicResponseMerger[OffsetDeleteResponseTopic]()
         known: list[OffsetDeleteRequestTopic] = []
         for topic in request.topics:
             there, gone = [], []
@@ -319,13 +322,13 @@ class Offsets:
         return refused
 
 
-def _fetched_in_parts(group: Group | None, asked: OffsetFetchRequestGroup, require_stable: bool) -> Steps:
+def _fetched_in_parts(group: Group | None, asked: OffsetFetchRequestGroup, require_stable: bool) -> TaskSteps:
     """`fetch_offsets` for very many partitions, some at a time."""
     wanted = asked.topics
     if wanted is None:
         offsets = {} if group is None else group.offsets
         wanted = [OffsetFetchRequestTopics(name, ZERO_UUID, list(each)) for name, each in offsets.items()]
-    found = Merged[OffsetFetchResponseTopics]()
+    found = TopicResponseMerger[OffsetFetchResponseTopics]()
     for topics in _some_at_a_time(wanted, "partition_indexes", FETCHED_AT_ONCE):
         yield None
         some = fetch_offsets(group, OffsetFetchRequestGroup(asked.group_id, topics=topics), require_stable).topics
@@ -364,7 +367,7 @@ def _some_at_a_time(topics: list[T], listed: str, most: int) -> Iterator[list[T]
 
 
 def _refuse(
-    refused: Merged[OffsetCommitResponseTopic],
+    refused: TopicResponseMerger[OffsetCommitResponseTopic],
     topic: OffsetCommitRequestTopic,
     partitions: list[OffsetCommitRequestPartition],
     error: ErrorCode,

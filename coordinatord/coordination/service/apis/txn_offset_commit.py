@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from coordinatord.broker.topics.names import OFFSETS_TOPIC
-from coordinatord.broker.topics.participation import Told, TransactionCoordinator
 from coordinatord.broker.topics.partition import Partition
+from coordinatord.broker.topics.partition_verification import TransactionCoordinator, VerificationResult
 from coordinatord.coordination.group.events import TxnCommit
 from coordinatord.coordination.group.offsets.transactional import txn_commit_error
-from coordinatord.coordination.runtime.refusals import refuse
-from coordinatord.coordination.service.apis.offsets import Merged
+from coordinatord.coordination.runtime.error_responses import refuse
+from coordinatord.coordination.service.apis.offsets import TopicResponseMerger
 from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -42,7 +42,7 @@ LOADING_KNOWN_FROM = 2
 """Producers know COORDINATOR_LOAD_IN_PROGRESS from this version on (KAFKA-7296)."""
 
 
-Ask = Callable[[Callable[[Told], object]], object]
+Ask = Callable[[Callable[[VerificationResult], object]], object]
 """Asks another node, and passes its answer to a callback."""
 
 
@@ -89,8 +89,8 @@ class TransactionalOffsets:
         self,
         context: RequestContext,
         request: TxnOffsetCommitRequest,
-        refused: Merged[TxnOffsetCommitResponseTopic],
-        told: Told | None = None,
+        refused: TopicResponseMerger[TxnOffsetCommitResponseTopic],
+        told: VerificationResult | None = None,
     ) -> Any:
         error, epoch, ask = self._participation(request, context.api_version, told)
         if ask is not None:
@@ -119,15 +119,15 @@ class TransactionalOffsets:
         self,
         context: RequestContext,
         request: TxnOffsetCommitRequest,
-        refused: Merged[TxnOffsetCommitResponseTopic],
-        told: Told | None = None,
+        refused: TopicResponseMerger[TxnOffsetCommitResponseTopic],
+        told: VerificationResult | None = None,
     ) -> None:
         response = self._commit(context, request, refused, told)
         if response is not None:
             context.reply(response)
 
     def _participation(
-        self, request: TxnOffsetCommitRequest, version: int, told: Told | None
+        self, request: TxnOffsetCommitRequest, version: int, told: VerificationResult | None
     ) -> tuple[ErrorCode, int, Ask | None]:
         """Why the producer may not commit for the group; or NONE, and the epoch that must be durable first; or how to
         ask another node.
@@ -151,12 +151,14 @@ class TransactionalOffsets:
         answer = self.transactions.participation(request.transactional_id, producer_id, producer_epoch, [key], add=adds)
         elsewhere = answer.ask
         if elsewhere is not None:
-            return ErrorCode.NONE, 0, lambda told: elsewhere(lambda errors: told(Told(errors, markers)))
+            return ErrorCode.NONE, 0, lambda told: elsewhere(lambda errors: told(VerificationResult(errors, markers)))
         return _as_commit_error(answer.errors.get(key, ErrorCode.NONE), version), answer.epoch, None
 
-    def _take_out_unknown(self, request: TxnOffsetCommitRequest, version: int) -> Merged[TxnOffsetCommitResponseTopic]:
+    def _take_out_unknown(
+        self, request: TxnOffsetCommitRequest, version: int
+    ) -> TopicResponseMerger[TxnOffsetCommitResponseTopic]:
         """Remove unknown topics and partitions, and name the others. Returns their errors."""
-        refused = Merged[TxnOffsetCommitResponseTopic]()
+        refused = TopicResponseMerger[TxnOffsetCommitResponseTopic]()
         known: list[TxnOffsetCommitRequestTopic] = []
         for topic in request.topics:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -176,7 +178,9 @@ class TransactionalOffsets:
 
     @staticmethod
     def _answer(
-        response: TxnOffsetCommitResponse, refused: Merged[TxnOffsetCommitResponseTopic], context: RequestContext
+        response: TxnOffsetCommitResponse,
+        refused: TopicResponseMerger[TxnOffsetCommitResponseTopic],
+        context: RequestContext,
     ) -> TxnOffsetCommitResponse:
         if refused.topics:
             refused.merge(response.topics)

@@ -14,17 +14,17 @@ from coordinatord.broker.topics.markers import Marker
 from coordinatord.broker.topics.names import INTERNAL, OFFSETS_TOPIC
 from coordinatord.coordination.group.consumer.expressions import Expression, InvalidExpression, compile_expression
 from coordinatord.coordination.runtime.actors import later, respond_after
-from coordinatord.coordination.runtime.refusals import refuse
+from coordinatord.coordination.runtime.error_responses import refuse
 from coordinatord.coordination.transactions.coordinator import TransactionActor, Transactions
-from coordinatord.coordination.transactions.elsewhere import NO_EPOCH
 from coordinatord.coordination.transactions.events import AddPartitions, End, Init
 from coordinatord.coordination.transactions.markers import AT_ONCE
+from coordinatord.coordination.transactions.remote_transactions import NO_EPOCH
 from coordinatord.coordination.transactions.state import TopicPartition, TransactionState
 from coordinatord.coordination.transactions.steps import verify
+from coordinatord.transport.cluster.partitioner import partition_for
 from coordinatord.transport.cluster.peers import LISTENER
-from coordinatord.transport.cluster.placement import partition_for
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, run_through
 from coordinatord.transport.net.request import RequestContext
-from coordinatord.transport.net.slices import Slices, Steps, run_through
 from kafka_wire.api import list_transactions
 from kafka_wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kafka_wire.api.add_partitions_to_txn import (
@@ -239,9 +239,9 @@ class TransactionApis:
         """Sent by another broker's transaction coordinator, and by admins to end hanging transactions."""
         partitions = sum([len(topic.partition_indexes) for asked in request.markers for topic in asked.topics])
         steps = self._write_markers(context, request)
-        return Slices(steps, is_change=True) if partitions > AT_ONCE else run_through(steps)
+        return CooperativeTask(steps, is_change=True) if partitions > AT_ONCE else run_through(steps)
 
-    def _write_markers(self, context: RequestContext, request: WriteTxnMarkersRequest) -> Steps:
+    def _write_markers(self, context: RequestContext, request: WriteTxnMarkersRequest) -> TaskSteps:
         from_worker = context.listener == LISTENER
         results: dict[int, WritableTxnMarkerResult] = {}
         epoch = 0
@@ -262,7 +262,7 @@ class TransactionApis:
         context.answer_at(epoch, response, lambda: refuse(request, context.api_version, ErrorCode.KAFKA_STORAGE_ERROR))
         return None
 
-    def _write_one(self, asked: WritableTxnMarker, marker: Marker, result: WritableTxnMarkerResult) -> Steps:
+    def _write_one(self, asked: WritableTxnMarker, marker: Marker, result: WritableTxnMarkerResult) -> TaskSteps:
         """Returns the log's epoch."""
         epoch = count = 0
         for topic in asked.topics:
@@ -311,9 +311,9 @@ class TransactionApis:
             return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if transactions.is_loading:
             return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return Slices(self._list(context, request))
+        return CooperativeTask(self._list(context, request))
 
-    def _list(self, context: RequestContext, request: ListTransactionsRequest) -> Steps:
+    def _list(self, context: RequestContext, request: ListTransactionsRequest) -> TaskSteps:
         """The pattern is asked last and on another thread: it may need a second for one id."""
         transactions = self.transactions
         expression: Expression | None = None
@@ -366,7 +366,7 @@ class TransactionApis:
         return (None, found) if isinstance(found, ErrorCode) else (found, None)
 
 
-def _matching(expression: Expression, actors: Sequence[TransactionActor]) -> Steps:
+def _matching(expression: Expression, actors: Sequence[TransactionActor]) -> TaskSteps:
     """The actors whose ids match."""
     found: list[TransactionActor] = []
     waiting = iter(actors)

@@ -50,7 +50,9 @@ from coordinatord.monitoring.offsets_log.decode.kernels import (
     Bytes,
     Ints,
 )
-from coordinatord.monitoring.offsets_log.decode.kinds import (
+from coordinatord.monitoring.offsets_log.decode.programs import Programs, programs_of
+from coordinatord.monitoring.offsets_log.decode.projection import Wanted
+from coordinatord.monitoring.offsets_log.decode.row_types import (
     KINDS,
     NONE_IS_MINUS_ONE,
     OFFSET_COMMITS,
@@ -59,9 +61,7 @@ from coordinatord.monitoring.offsets_log.decode.kinds import (
     column_name,
     column_type,
 )
-from coordinatord.monitoring.offsets_log.decode.programs import Programs, programs_of
 from coordinatord.monitoring.offsets_log.decode.rows import Row
-from coordinatord.monitoring.offsets_log.decode.wanted import Wanted
 from kafka_wire.errors import DecodeError, TruncatedError
 from kafka_wire.records.batch import (
     CODEC_MASK,

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from coordinatord.monitoring.offsets_log.decode import kernels
 from coordinatord.monitoring.offsets_log.decode.kernels import Bytes, Ints
-from coordinatord.monitoring.offsets_log.decode.kinds import KINDS, OFFSET_COMMITS
+from coordinatord.monitoring.offsets_log.decode.row_types import KINDS, OFFSET_COMMITS
 from coordinatord.monitoring.offsets_log.decode.rows import Row, topic_id_text
 
 Mask = npt.NDArray[np.bool_]

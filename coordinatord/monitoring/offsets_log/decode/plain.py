@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from coordinatord.monitoring.offsets_log.decode import quarantine
-from coordinatord.monitoring.offsets_log.decode.kinds import (
+from coordinatord.monitoring.offsets_log.decode.projection import Wanted
+from coordinatord.monitoring.offsets_log.decode.row_types import (
     GROUP_GENERATIONS,
     KIND_OF_TYPE,
     QUARANTINE,
@@ -22,7 +23,6 @@ from coordinatord.monitoring.offsets_log.decode.rows import (
     decode_value,
     record_type_of,
 )
-from coordinatord.monitoring.offsets_log.decode.wanted import Wanted
 from kafka_wire.errors import DecodeError, TruncatedError
 from kafka_wire.records.batch import TRANSACTIONAL, BatchHeader, check_crc, read_header
 from kafka_wire.records.control import ControlType, read_end_marker

@@ -9,7 +9,7 @@ import base64
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from coordinatord.monitoring.offsets_log.decode.kinds import (
+from coordinatord.monitoring.offsets_log.decode.row_types import (
     KIND_OF_TYPE,
     NONE_IS_MINUS_ONE,
     NONE_IS_ZERO,

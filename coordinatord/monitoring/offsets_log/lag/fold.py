@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from coordinatord.monitoring.analysis import consumer_group
 from coordinatord.monitoring.analysis.burrow import Commit
-from coordinatord.monitoring.analysis.trail import Trail
-from coordinatord.monitoring.offsets_log.decode.kinds import (
+from coordinatord.monitoring.analysis.commit_window import Trail
+from coordinatord.monitoring.offsets_log.decode.row_types import (
     GROUP_GENERATIONS,
     OFFSET_COMMITS,
     QUARANTINE,

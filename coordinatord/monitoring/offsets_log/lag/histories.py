@@ -16,7 +16,7 @@ from coordinatord.monitoring.analysis.consumer_group import CONSUMER_KINDS, PART
 from coordinatord.monitoring.analysis.generations import TopicPartition, generation_of
 from coordinatord.monitoring.analysis.history import KEEP_COMMITS, History
 from coordinatord.monitoring.analysis.status import Members
-from coordinatord.monitoring.offsets_log.decode.kinds import GROUP_GENERATIONS, OFFSET_COMMITS
+from coordinatord.monitoring.offsets_log.decode.row_types import GROUP_GENERATIONS, OFFSET_COMMITS
 from coordinatord.monitoring.offsets_log.lag.known import Known, Written
 
 WITH_IDS = {"topic_partitions", "assigned_partitions", "partitions_pending_revocation"}

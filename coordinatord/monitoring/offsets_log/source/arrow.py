@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from coordinatord.monitoring.offsets_log.decode.kinds import KINDS
+from coordinatord.monitoring.offsets_log.decode.row_types import KINDS
 from coordinatord.monitoring.offsets_log.source.logs import begins, read_part, tail_of
 from coordinatord.monitoring.offsets_log.source.options import Options, read_options
 

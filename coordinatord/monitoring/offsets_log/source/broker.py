@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from coordinatord.monitoring.offsets_log.decode.chunk import decode
-from coordinatord.monitoring.offsets_log.decode.wanted import Wanted
+from coordinatord.monitoring.offsets_log.decode.projection import Wanted
 from coordinatord.monitoring.offsets_log.source.options import Options
 from coordinatord.monitoring.offsets_log.source.ranges import KindBatch
-from coordinatord.monitoring.offsets_log.source.refusals import MOVED, no_leader, not_allowed
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
 from coordinatord.monitoring.offsets_log.source.tail import DataLoss, Position
+from coordinatord.monitoring.offsets_log.source.unreadable_partitions import MOVED, no_leader, not_allowed
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import iterate_batches
 

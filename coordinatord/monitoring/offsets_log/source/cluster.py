@@ -17,8 +17,8 @@ from kafka.protocol.metadata import MetadataRequest
 
 from coordinatord.monitoring.analysis.generations import TopicPartition
 from coordinatord.monitoring.offsets_log.source.connecting import connected, sentence
-from coordinatord.monitoring.offsets_log.source.refusals import MOVED, not_allowed
 from coordinatord.monitoring.offsets_log.source.segments import OFFSETS_TOPIC, SourceError
+from coordinatord.monitoring.offsets_log.source.unreadable_partitions import MOVED, not_allowed
 from kafka_wire.errors import ErrorCode
 
 PARTITION_BYTES = 1 << 20

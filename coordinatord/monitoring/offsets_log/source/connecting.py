@@ -31,7 +31,7 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
-from coordinatord.monitoring.offsets_log.source import sharing
+from coordinatord.monitoring.offsets_log.source import shared_connections
 from coordinatord.monitoring.offsets_log.source.segments import Refused, SourceError
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -141,7 +141,7 @@ def connected(
     Raises SourceError if no broker answers within `patience_s` seconds, or at once where another attempt cannot
     succeed, and for each KafkaError of the block.
     """
-    opened = sharing.consumers.get()
+    opened = shared_connections.consumers.get()
     key = repr((bootstrap, sorted(settings.items())))
     consumer = None if opened is None else opened.get(key)
     if consumer is None:

@@ -15,9 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from coordinatord.monitoring.analysis.curve import Point
 from coordinatord.monitoring.analysis.ends import NO_TAIL, WINDOW_MS, Ends, Tail
 from coordinatord.monitoring.analysis.generations import TopicPartition
+from coordinatord.monitoring.analysis.offset_timeline import Point
 from coordinatord.monitoring.offsets_log.source import store
 from coordinatord.monitoring.offsets_log.source.markers import BACK_BYTES, batches, tail_of
 from coordinatord.monitoring.offsets_log.source.options import PATIENCE_S

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from coordinatord.monitoring.offsets_log.decode.wanted import Wanted
+from coordinatord.monitoring.offsets_log.decode.projection import Wanted
 from coordinatord.monitoring.offsets_log.source.broker import BrokerRange, BrokerTail, read_fetched
 from coordinatord.monitoring.offsets_log.source.options import Options
 from coordinatord.monitoring.offsets_log.source.ranges import KindBatch, Range, read

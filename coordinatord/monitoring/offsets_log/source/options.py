@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from coordinatord.monitoring.offsets_log.decode.kinds import KINDS
-from coordinatord.monitoring.offsets_log.decode.wanted import Names, Wanted
+from coordinatord.monitoring.offsets_log.decode.projection import Names, Wanted
+from coordinatord.monitoring.offsets_log.decode.row_types import KINDS
 from coordinatord.monitoring.offsets_log.source import store
 from coordinatord.monitoring.offsets_log.source.segments import OFFSETS_TOPIC, SourceError
 

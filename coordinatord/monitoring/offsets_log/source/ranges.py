@@ -15,8 +15,8 @@ from coordinatord.monitoring.offsets_log.decode import kernels, quarantine
 from coordinatord.monitoring.offsets_log.decode.chunk import decode
 from coordinatord.monitoring.offsets_log.decode.columns import batch_of_rows
 from coordinatord.monitoring.offsets_log.decode.kernels import Bytes
-from coordinatord.monitoring.offsets_log.decode.kinds import QUARANTINE
-from coordinatord.monitoring.offsets_log.decode.wanted import Wanted
+from coordinatord.monitoring.offsets_log.decode.projection import Wanted
+from coordinatord.monitoring.offsets_log.decode.row_types import QUARANTINE
 from coordinatord.monitoring.offsets_log.source.segments import (
     CHUNK_BYTES,
     RELOOK_S,

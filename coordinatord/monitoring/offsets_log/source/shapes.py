@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from coordinatord.monitoring.offsets_log.decode.columns import decoded_batch
-from coordinatord.monitoring.offsets_log.decode.kinds import KINDS, PLACE
+from coordinatord.monitoring.offsets_log.decode.row_types import KINDS, PLACE
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from coordinatord.monitoring.offsets_log.decode import quarantine
 from coordinatord.monitoring.offsets_log.decode.chunk import decode
 from coordinatord.monitoring.offsets_log.decode.columns import batch_of_rows
-from coordinatord.monitoring.offsets_log.decode.kinds import QUARANTINE
-from coordinatord.monitoring.offsets_log.decode.wanted import Wanted
+from coordinatord.monitoring.offsets_log.decode.projection import Wanted
+from coordinatord.monitoring.offsets_log.decode.row_types import QUARANTINE
 from coordinatord.monitoring.offsets_log.source import store
 from coordinatord.monitoring.offsets_log.source.options import Options
 from coordinatord.monitoring.offsets_log.source.ranges import KindBatch

@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping
 
 from kafka.protocol.admin import DescribeConfigsRequest, ListTransactionsRequest
 
-from coordinatord.monitoring.analysis.curve import Point
 from coordinatord.monitoring.analysis.ends import Open, Tail
 from coordinatord.monitoring.analysis.generations import TopicPartition
+from coordinatord.monitoring.analysis.offset_timeline import Point
 from coordinatord.monitoring.offsets_log.source.cluster import LATEST, Cluster
 from coordinatord.monitoring.offsets_log.source.markers import BACK_BYTES, batches, readable_end
 from kafka_wire.records.batch import TRANSACTIONAL

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from coordinatord.monitoring.analysis.urgent import is_urgent
+from coordinatord.monitoring.analysis.severity import is_urgent
 from coordinatord.monitoring.dashboard.html import STYLE
 from coordinatord.monitoring.pipeline.report import figures
 from coordinatord.monitoring.pipeline.report.read import Row, Tables

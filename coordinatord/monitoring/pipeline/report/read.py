@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from coordinatord.monitoring.analysis import urgent
+from coordinatord.monitoring.analysis import severity
 from coordinatord.monitoring.analysis.groups import GroupNow
 from coordinatord.monitoring.analysis.members import Event
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
@@ -58,9 +58,9 @@ class Tables:
     trouble: dict[str, list[Event]] = field(default_factory=dict)
     """Crash loops and storms that were not over at `at_ms`."""
 
-    def verdict(self, row: Row) -> urgent.Verdict:
+    def verdict(self, row: Row) -> severity.Verdict:
         """The worst that is to be said of a group with a row of group_status, and why."""
-        return urgent.verdict(_group_now(row), self.trouble.get(row["group_id"], ()))
+        return severity.verdict(_group_now(row), self.trouble.get(row["group_id"], ()))
 
     def of(self, table: str, group_id: str) -> list[Row]:
         return [row for row in self.rows.get(table, []) if row["group_id"] == group_id]
@@ -85,7 +85,7 @@ def read(out: Path, limit: int, only: tuple[str, ...] = ()) -> Tables:
     tables.trouble = _trouble(out, tables.at_ms)
     with_offsets = {row["group_id"] for row in tables.rows["group_status"]}
     for group in sorted(tables.trouble.keys() - with_offsets):
-        tables.rows["group_status"].append(urgent.judged(group, None, tables.trouble[group])._asdict())
+        tables.rows["group_status"].append(severity.judged(group, None, tables.trouble[group])._asdict())
     tables.rows["group_status"].sort(key=lambda row: _urgency(row, tables.verdict(row)[0], counts))
     known = [row["group_id"] for row in tables.rows["group_status"]]
     known += sorted(counts.keys() - set(known), key=lambda group: (-counts[group], group))
@@ -110,11 +110,11 @@ def read_groups(out: Path) -> tuple[int, list[GroupNow], dict[str, int]]:
     at_ms = int(state["at_ms"])
     trouble = _trouble(out, at_ms)
     now = {row["group_id"]: _group_now(row) for row in _rows(out, "group_status")}
-    groups = [urgent.judged(group, now.get(group), trouble.get(group, ())) for group in now.keys() | trouble.keys()]
+    groups = [severity.judged(group, now.get(group), trouble.get(group, ())) for group in now.keys() | trouble.keys()]
     members: dict[str, int] = {}
     for row in _rows(out, "members", ("group_id", "until_ms")):
         members[row["group_id"]] = members.get(row["group_id"], 0) + (row["until_ms"] is None)
-    return at_ms, sorted(groups, key=urgent.urgency), members
+    return at_ms, sorted(groups, key=severity.urgency), members
 
 
 def _group_now(row: Row) -> GroupNow:
@@ -126,12 +126,12 @@ def _trouble(out: Path, at_ms: int) -> dict[str, list[Event]]:
     found: dict[str, list[Event]] = {}
     for row in _rows(out, "member_events", ("group_id", *columns)):
         found.setdefault(row["group_id"], []).append(Event(*(row[name] for name in columns)))
-    under_way = {group: urgent.under_way(events, at_ms) for group, events in found.items()}
+    under_way = {group: severity.under_way(events, at_ms) for group, events in found.items()}
     return {group: events for group, events in under_way.items() if events}
 
 
 def _urgency(row: Row, word: str, rebalances: dict[str, int]) -> tuple[Any, ...]:
-    return urgent.severity(word), -(row["lag"] or 0), -rebalances.get(row["group_id"], 0), row["group_id"]
+    return severity.severity(word), -(row["lag"] or 0), -rebalances.get(row["group_id"], 0), row["group_id"]
 
 
 def _held(out: Path, groups: list[str]) -> dict[str, list[Held]]:

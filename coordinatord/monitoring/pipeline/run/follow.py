@@ -21,9 +21,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from coordinatord.monitoring.analysis.changes import Thresholds
 from coordinatord.monitoring.pipeline.run import events
-from coordinatord.monitoring.pipeline.run.alone import alone
 from coordinatord.monitoring.pipeline.run.ingest import Job, begun, cause_of, keep, source_error_of, stream
 from coordinatord.monitoring.pipeline.run.progress import Progress
+from coordinatord.monitoring.pipeline.run.run_lock import alone
 from coordinatord.monitoring.pipeline.run.update import Summary, check_state, read_table, refresh
 from coordinatord.monitoring.pipeline.tables.inputs import BUCKETS
 

@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from coordinatord.monitoring.offsets_log.decode.kinds import KINDS
+from coordinatord.monitoring.offsets_log.decode.row_types import KINDS
 from coordinatord.monitoring.offsets_log.source.end_offsets import is_place
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
 from coordinatord.monitoring.pipeline.source.frames import Source

@@ -36,13 +36,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from coordinatord.monitoring.analysis.consumer_group import METADATA
-from coordinatord.monitoring.offsets_log.decode.kinds import KINDS, QUARANTINE
+from coordinatord.monitoring.offsets_log.decode.row_types import KINDS, QUARANTINE
 from coordinatord.monitoring.offsets_log.source.ledger_topic import Entry, ledger_of
 from coordinatord.monitoring.offsets_log.source.options import name_list, read_options
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
 from coordinatord.monitoring.offsets_log.source.topic_names import keep_names, names_from_broker, names_in_directories
-from coordinatord.monitoring.pipeline.run.alone import alone
-from coordinatord.monitoring.pipeline.run.amount import amount_of
 from coordinatord.monitoring.pipeline.run.delta import DELTA_LOG, check_delta
 from coordinatord.monitoring.pipeline.run.ingest import (
     ATTEMPTS,
@@ -58,8 +56,10 @@ from coordinatord.monitoring.pipeline.run.ingest import (
     stream,
     write_buckets,
 )
+from coordinatord.monitoring.pipeline.run.input_size import amount_of
 from coordinatord.monitoring.pipeline.run.merging import merge
 from coordinatord.monitoring.pipeline.run.progress import Progress
+from coordinatord.monitoring.pipeline.run.run_lock import alone
 from coordinatord.monitoring.pipeline.run.state import RULES, STATE_VERSION, read_state, write_state
 from coordinatord.monitoring.pipeline.tables import SHARING, TABLES
 from coordinatord.monitoring.pipeline.tables.inputs import BUCKETS, FACTS, LEDGER_DDL, Inputs, bucket_of, fact_columns

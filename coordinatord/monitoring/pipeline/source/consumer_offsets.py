@@ -32,7 +32,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from coordinatord.monitoring.offsets_log.decode.wanted import Names, Wanted
+from coordinatord.monitoring.offsets_log.decode.projection import Names, Wanted
 from coordinatord.monitoring.offsets_log.source.logs import Part, begins, read_part, tail_of
 from coordinatord.monitoring.offsets_log.source.options import Options, read_options
 from coordinatord.monitoring.offsets_log.source.ranges import plan

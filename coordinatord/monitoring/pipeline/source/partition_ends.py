@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
 from coordinatord.monitoring.analysis.ends import NO_TAIL, WINDOW_MS, Open, Tail
-from coordinatord.monitoring.offsets_log.decode.wanted import Names
+from coordinatord.monitoring.offsets_log.decode.projection import Names
 from coordinatord.monitoring.offsets_log.source.end_offsets import Ending, from_broker, from_directories
 from coordinatord.monitoring.offsets_log.source.options import BROKER_PREFIX, broker_settings, check_address, name_list
 

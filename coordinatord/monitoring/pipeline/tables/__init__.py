@@ -1,18 +1,18 @@
 """The tables of `coordinatord pipeline run`. TABLES.md describes them, written by `coordinatord pipeline tables`.
 
-table.py        the definition of a table: a name, a grain, columns with their meaning, and a build function
-inputs.py       the input of tables: facts of the log, where partitions end, the user's options
-group_log.py    the log of each group, of either protocol, with its commit times
-departures.py   what the rules of status ask of members: how the last went, what they subscribe to
-life.py         the result of one pass over each group's log: rebalances, members, member_events
-rebalances.py   the columns of rebalances
-members.py      members, member_events, churn; and rebalances
-lag.py          lag, lag_history, status, group_status
-slo.py          slo
-expiry.py       expiry
-commits.py      commits, offsets_load
-events.py       events, which `pipeline run --follow` writes
-describe.py     TABLES.md
+table.py       the definition of a table: a name, a grain, columns with their meaning, and a build function
+inputs.py      the input of tables: facts of the log, where partitions end, the user's options
+group_log.py   the log of each group, of either protocol, with its commit times
+departures.py  what the rules of status ask of members: how the last went, what they subscribe to
+life.py        the result of one pass over each group's log: rebalances, members, member_events
+rebalances.py  the columns of rebalances
+members.py     members, member_events, churn; and rebalances
+lag.py         lag, lag_history, status, group_status
+slo.py         slo
+expiry.py      expiry
+commits.py     commits, offsets_load
+events.py      events, which `pipeline run --follow` writes
+describe.py    TABLES.md
 """
 
 from coordinatord.monitoring.pipeline.tables.commits import COMMITS, OFFSETS_LOAD

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from coordinatord.monitoring.analysis.consumer_group import CONSUMER_KINDS
 from coordinatord.monitoring.analysis.load import LOAD_RATE
-from coordinatord.monitoring.offsets_log.decode.kinds import GROUP_GENERATIONS
+from coordinatord.monitoring.offsets_log.decode.row_types import GROUP_GENERATIONS
 from coordinatord.monitoring.pipeline.tables.inputs import Inputs
 from coordinatord.monitoring.pipeline.tables.table import Column, Table
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from coordinatord.monitoring.analysis.epochs import generations
+from coordinatord.monitoring.analysis.group_epochs import generations
 from coordinatord.monitoring.analysis.members import how_they_went, lives
 from coordinatord.monitoring.pipeline.tables.group_log import commit_times, group_rows, read_group
 from coordinatord.monitoring.pipeline.tables.inputs import Inputs, nothing

@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from coordinatord.monitoring.analysis import consumer_group
-from coordinatord.monitoring.analysis.epochs import Epoch, epochs
 from coordinatord.monitoring.analysis.generations import Commits, Generation, TopicPartition, generation_of
-from coordinatord.monitoring.offsets_log.decode.kinds import GROUP_GENERATIONS, RECORD
+from coordinatord.monitoring.analysis.group_epochs import Epoch, epochs
+from coordinatord.monitoring.offsets_log.decode.row_types import GROUP_GENERATIONS, RECORD
 from coordinatord.monitoring.pipeline.tables.inputs import Inputs
 
 GENERATION_COLUMNS = (

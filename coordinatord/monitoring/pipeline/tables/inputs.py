@@ -20,7 +20,7 @@ from coordinatord.monitoring.analysis import consumer_group
 from coordinatord.monitoring.analysis.consumer_group import SESSION_MS
 from coordinatord.monitoring.analysis.load import LOAD_RATE
 from coordinatord.monitoring.analysis.status import Rules
-from coordinatord.monitoring.offsets_log.decode.kinds import (
+from coordinatord.monitoring.offsets_log.decode.row_types import (
     GROUP_GENERATIONS,
     KINDS,
     OFFSET_COMMITS,

@@ -15,13 +15,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from coordinatord.monitoring.analysis.burrow import Commit
-from coordinatord.monitoring.analysis.curve import Point
+from coordinatord.monitoring.analysis.commit_window import Trail
+from coordinatord.monitoring.analysis.current_lag import Now, Partition, standing
 from coordinatord.monitoring.analysis.ends import Ends
 from coordinatord.monitoring.analysis.groups import SEVERITY, group_now
 from coordinatord.monitoring.analysis.lag import history
-from coordinatord.monitoring.analysis.now import Now, Partition, standing
+from coordinatord.monitoring.analysis.offset_timeline import Point
 from coordinatord.monitoring.analysis.status import ALARMING, Members
-from coordinatord.monitoring.analysis.trail import Trail
 from coordinatord.monitoring.offsets_log.source.end_offsets import RecordTimes
 from coordinatord.monitoring.pipeline.source.partition_ends import tail_of
 from coordinatord.monitoring.pipeline.tables.departures import members_now

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from coordinatord.monitoring.analysis import members
 from coordinatord.monitoring.analysis.epoch_rebalances import epoch_rebalances
-from coordinatord.monitoring.analysis.epochs import generations
+from coordinatord.monitoring.analysis.group_epochs import generations
 from coordinatord.monitoring.analysis.rebalances import rebalances
 from coordinatord.monitoring.pipeline.tables.group_log import GroupLog, commit_times, group_rows, read_group
 from coordinatord.monitoring.pipeline.tables.inputs import Inputs

@@ -1,9 +1,9 @@
 """Assignors of the classic protocol: Kafka's four, with identical results, and those of applications.
 
-base.py      from subscriptions to partitions per member
-range.py     one run per topic · roundrobin.py: partitions dealt in turn
-sticky.py    sticky and cooperative-sticky; constrained.py and general.py do the work, movements.py and racks.py help
-java_hash.py the iteration order of Java's hash tables, which determines some results
+base.py       from subscriptions to partitions per member
+range.py      one run per topic · roundrobin.py: partitions dealt in turn
+sticky.py     sticky and cooperative-sticky; constrained.py and general.py do the work, movements.py and racks.py help
+java_hash.py  the iteration order of Java's hash tables, which determines some results
 
 An application registers its own assignor by name, and then offers it in `partition_assignment_strategy`:
 

@@ -13,15 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinatord.coordination.group.consumer.assignors import assign
-from coordinatord.coordination.group.consumer.assignors.spec import (
-    UUID,
-    Assignment,
-    GroupSpec,
-    JavaSet,
-    MemberSpec,
-    PartitionAssignorError,
-)
-from coordinatord.coordination.group.consumer.assignors.tables import (
+from coordinatord.coordination.group.consumer.assignors.java_hash_map import (
     INTEGERS,
     STRINGS,
     UUIDS,
@@ -31,6 +23,14 @@ from coordinatord.coordination.group.consumer.assignors.tables import (
     timeline_order,
     timeline_table,
     union,
+)
+from coordinatord.coordination.group.consumer.assignors.spec import (
+    UUID,
+    Assignment,
+    GroupSpec,
+    JavaSet,
+    MemberSpec,
+    PartitionAssignorError,
 )
 from tests.coordination.group.consumer.groups import Topics
 

@@ -21,6 +21,8 @@ CASES = {
     "expressions": "tests.coordination.group.consumer.expression_cases",
     "metadata_hash": "tests.coordination.group.consumer.hash_cases",
 }
+HASH_MAP, TREE_BIN = "assignors.java_hash_map", "assignors.java_tree_bin"
+BUILDER = "assignors.assignment_builder"
 RELOADED = (*(f"{package.__name__}.{each}" for each in CASES), *CASES.values())
 
 
@@ -85,18 +87,16 @@ MUTANTS: dict[str, Mutant] = {
         "assignors.uniform", "if topic not in plan.partitions:", "if False:"
     ),
     "topics of a member are in the order of the record": Mutant(
-        "assignors.draft", "for topic in placed(UUIDS, assigned)", "for topic in assigned"
+        BUILDER, "for topic in placed(UUIDS, assigned)", "for topic in assigned"
     ),
     "a copy of topics is as large as any table": Mutant(
-        "assignors.draft", "collected(UUIDS, before, len(before))", "collected(UUIDS, before)"
+        BUILDER, "collected(UUIDS, before, len(before))", "collected(UUIDS, before)"
     ),
     "a new topic is added at the end": Mutant(
-        "assignors.draft", "self._topics.compute_if_absent(topic)", "self._topics.put(topic)"
+        BUILDER, "self._topics.compute_if_absent(topic)", "self._topics.put(topic)"
     ),
-    "a set is copied once only": Mutant("assignors.draft", "_MAY_BE_A_TREE = 9", "_MAY_BE_A_TREE = 10**9"),
-    "an empty topic stays": Mutant(
-        "assignors.draft", "        if not held:\n            self.remove_topic(topic)\n", ""
-    ),
+    "a set is copied once only": Mutant(BUILDER, "_MAY_BE_A_TREE = 9", "_MAY_BE_A_TREE = 10**9"),
+    "an empty topic stays": Mutant(BUILDER, "        if not held:\n            self.remove_topic(topic)\n", ""),
     "a set is as large as any table": Mutant("assignors.mixed", "roomy(for_each)", "16"),
     "readers for each partition are rounded down": Mutant(
         "assignors.mixed",
@@ -109,7 +109,7 @@ MUTANTS: dict[str, Mutant] = {
     "topics with many readers come first": Mutant(
         "assignors.mixed", "/ readers), readers, uuid_order", "/ readers), -readers, uuid_order"
     ),
-    "topics are in order of unsigned ids": Mutant("assignors.tables", 'struct.Struct(">qq")', 'struct.Struct(">QQ")'),
+    "topics are in order of unsigned ids": Mutant(HASH_MAP, 'struct.Struct(">qq")', 'struct.Struct(">QQ")'),
     "one round is enough": Mutant("assignors.mixed", "_ROUNDS = 16", "_ROUNDS = 1"),
     "the first partition is moved": Mutant("assignors.mixed", "has[giver].pop()", "has[giver].pop(0)"),
     "nobody balances": Mutant("assignors.mixed", "    yield from builder.balance()\n", ""),
@@ -133,55 +133,47 @@ MUTANTS: dict[str, Mutant] = {
     "the range of givers is not found again": Mutant(
         "assignors.balancer", "self.high = loads[members[self._giving_start - 1]]", "self.high -= 1"
     ),
-    "hashes are not spread": Mutant("assignors.tables", "(value ^ value >> 16)", "value"),
-    "tables grow late": Mutant("assignors.tables", "self._full = size * 2 * 3 // 4", "self._full = size * 2"),
+    "hashes are not spread": Mutant(HASH_MAP, "(value ^ value >> 16)", "value"),
+    "tables grow late": Mutant(HASH_MAP, "self._full = size * 2 * 3 // 4", "self._full = size * 2"),
     "computeIfAbsent grows as put does": Mutant(
-        "assignors.tables",
+        HASH_MAP,
         "        self._count += 1\n\n    def remove",
         "        self._count += 1\n        if self._count > self._full:\n            self._grow()\n\n    def remove",
     ),
-    "computeIfAbsent adds at the end": Mutant("assignors.tables", "bucket.insert(0, key)", "bucket.append(key)"),
+    "computeIfAbsent adds at the end": Mutant(HASH_MAP, "bucket.insert(0, key)", "bucket.append(key)"),
     "computeIfAbsent tolerates one more": Mutant(
-        "assignors.tables", "if len(bucket) >= _LONGEST_CHAIN:", "if len(bucket) > _LONGEST_CHAIN:"
+        HASH_MAP, "if len(bucket) >= _LONGEST_CHAIN:", "if len(bucket) > _LONGEST_CHAIN:"
     ),
-    "put tolerates one less": Mutant(
-        "assignors.tables", "if len(bucket) > _LONGEST_CHAIN:", "if len(bucket) >= _LONGEST_CHAIN:"
-    ),
+    "put tolerates one less": Mutant(HASH_MAP, "if len(bucket) > _LONGEST_CHAIN:", "if len(bucket) >= _LONGEST_CHAIN:"),
     "small tables have trees, too": Mutant(
-        "assignors.tables", "_SMALLEST_TABLE_WITH_TREES = 64", "_SMALLEST_TABLE_WITH_TREES = 16"
+        HASH_MAP, "_SMALLEST_TABLE_WITH_TREES = 64", "_SMALLEST_TABLE_WITH_TREES = 16"
     ),
-    "trees stay trees when they are split": Mutant("assignors.tables", "_SHORTEST_TREE = 7", "_SHORTEST_TREE = 2"),
+    "trees stay trees when they are split": Mutant(HASH_MAP, "_SHORTEST_TREE = 7", "_SHORTEST_TREE = 2"),
     "few keys are in no trees": Mutant(
-        "assignors.tables", "        if any(map(eq, buckets, buckets[_LONGEST_CHAIN:])):\n", "        if False:\n"
+        HASH_MAP, "        if any(map(eq, buckets, buckets[_LONGEST_CHAIN:])):\n", "        if False:\n"
     ),
-    "few keys do not let a table grow": Mutant(
-        "assignors.tables", "before, size = size, grown(size, number)", "before = size"
-    ),
-    "a root stays where it is": Mutant(
-        "assignors.trees", "if root is not None and root is not self._first:", "if False:"
-    ),
+    "few keys do not let a table grow": Mutant(HASH_MAP, "before, size = size, grown(size, number)", "before = size"),
+    "a root stays where it is": Mutant(TREE_BIN, "if root is not None and root is not self._first:", "if False:"),
     "a new key comes last": Mutant(
-        "assignors.trees",
+        TREE_BIN,
         "self._link(node, self._attach(node))",
         "self._attach(node)\n        self._link(node, self._nodes[[*self][-1]])",
     ),
     "trees are never too small": Mutant(
-        "assignors.trees", "small = left is None or right is None or left.children[LEFT] is None", "small = False"
+        TREE_BIN, "small = left is None or right is None or left.children[LEFT] is None", "small = False"
     ),
-    "red siblings do not matter": Mutant("assignors.trees", "if sibling.red:", "if False:"),
-    "hashes are compared without their sign": Mutant("assignors.trees", " ^ 0x80000000", ""),
-    "keys of one hash have no order": Mutant(
-        "assignors.trees", "(signed, self._order(key))", "(signed, len(self._nodes))"
-    ),
-    "a slot begins with its first key": Mutant("assignors.tables", "list(keys)[::-1]", "list(keys)"),
-    "timeline tables grow late": Mutant("assignors.tables", "if (keys + 1) * 0.75 > table", "if keys * 0.75 > table"),
+    "red siblings do not matter": Mutant(TREE_BIN, "if sibling.red:", "if False:"),
+    "hashes are compared without their sign": Mutant(TREE_BIN, " ^ 0x80000000", ""),
+    "keys of one hash have no order": Mutant(TREE_BIN, "(signed, self._order(key))", "(signed, len(self._nodes))"),
+    "a slot begins with its first key": Mutant(HASH_MAP, "list(keys)[::-1]", "list(keys)"),
+    "timeline tables grow late": Mutant(HASH_MAP, "if (keys + 1) * 0.75 > table", "if keys * 0.75 > table"),
     "names are a table of the usual size": Mutant(
-        "assignors.tables",
+        HASH_MAP,
         "collected(STRINGS, names, max(roomy(len(names)), SMALLEST_TABLE))",
         "collected(STRINGS, names)",
     ),
     "of two sets as large the first comes first": Mutant(
-        "assignors.tables", "if len(names) > len(matched)", "if len(names) >= len(matched)"
+        HASH_MAP, "if len(names) > len(matched)", "if len(names) >= len(matched)"
     ),
     # Expressions
     "a star may be repeated": Mutant("syntax", "if repeated:", "if False:"),

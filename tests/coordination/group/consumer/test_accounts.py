@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coordinatord.coordination.group import events
-from coordinatord.coordination.group.consumer.account import HEARTBEAT, REVOKE, Account
+from coordinatord.coordination.group.consumer.epoch_record import HEARTBEAT, REVOKE, Account
 from coordinatord.coordination.group.result import NO_REASON, Result
 from coordinatord.coordination.group.states import Cause, Outcome, Why
 from kafka_wire.api.heartbeat import HeartbeatRequest

@@ -16,8 +16,8 @@ from crc32c import crc32c
 from coordinatord.monitoring.offsets_log.decode import chunk, kernels
 from coordinatord.monitoring.offsets_log.decode.chunk import decode
 from coordinatord.monitoring.offsets_log.decode.columns import SECRET
-from coordinatord.monitoring.offsets_log.decode.kinds import KINDS, OFFSET_COMMITS, QUARANTINE
-from coordinatord.monitoring.offsets_log.decode.wanted import Names, Wanted
+from coordinatord.monitoring.offsets_log.decode.projection import Names, Wanted
+from coordinatord.monitoring.offsets_log.decode.row_types import KINDS, OFFSET_COMMITS, QUARANTINE
 from kafka_wire.codecs import decoder, encode_message
 from kafka_wire.errors import DecodeError
 from kafka_wire.records.batch import build_batch, iterate_batches, write_crc

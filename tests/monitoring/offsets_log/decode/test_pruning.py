@@ -11,7 +11,7 @@ import pytest
 
 from coordinatord.monitoring.offsets_log.decode import chunk, kernels, plain
 from coordinatord.monitoring.offsets_log.decode.chunk import decode
-from coordinatord.monitoring.offsets_log.decode.wanted import Names, Wanted
+from coordinatord.monitoring.offsets_log.decode.projection import Names, Wanted
 from coordinatord.monitoring.offsets_log.source import ranges
 from coordinatord.monitoring.offsets_log.source.segments import find_logs
 from kafka_wire.records.batch import build_batch

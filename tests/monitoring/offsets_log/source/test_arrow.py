@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from coordinatord.monitoring.offsets_log.decode.kinds import KINDS
+from coordinatord.monitoring.offsets_log.decode.row_types import KINDS
 from coordinatord.monitoring.offsets_log.source.arrow import rows
 from tests.monitoring.offsets_log.source.test_kafka_segments import rows_in
 from tests.monitoring.pipeline.truth.model import Model

@@ -11,8 +11,8 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.structs import OffsetAndMetadata
 
-from coordinatord.monitoring.offsets_log.decode.kinds import OFFSET_COMMITS
-from coordinatord.monitoring.offsets_log.decode.wanted import Names, Wanted
+from coordinatord.monitoring.offsets_log.decode.projection import Names, Wanted
+from coordinatord.monitoring.offsets_log.decode.row_types import OFFSET_COMMITS
 from coordinatord.monitoring.offsets_log.source.broker import BrokerRange, BrokerTail, read_fetched
 from coordinatord.monitoring.offsets_log.source.options import Options, read_options
 from coordinatord.monitoring.offsets_log.source.segments import OFFSETS_TOPIC, SourceError

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaProducer
 
-from coordinatord.monitoring.analysis.curve import Point
+from coordinatord.monitoring.analysis.offset_timeline import Point
 from coordinatord.monitoring.offsets_log.source.end_offsets import (
     MAX_POINTS,
     RecordTimes,

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from coordinatord.monitoring.offsets_log.decode.kinds import QUARANTINE
-from coordinatord.monitoring.offsets_log.decode.wanted import Wanted
+from coordinatord.monitoring.offsets_log.decode.projection import Wanted
+from coordinatord.monitoring.offsets_log.decode.row_types import QUARANTINE
 from coordinatord.monitoring.offsets_log.source.ranges import plan, read
 from coordinatord.monitoring.offsets_log.source.segments import OFFSETS_TOPIC, find_logs
 from coordinatord.testing.conform.raw_client import RawClient

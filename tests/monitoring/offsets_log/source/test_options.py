@@ -7,8 +7,8 @@ import pickle
 
 import pytest
 
-from coordinatord.monitoring.offsets_log.decode.kinds import KINDS, PLACE
-from coordinatord.monitoring.offsets_log.decode.wanted import Names
+from coordinatord.monitoring.offsets_log.decode.projection import Names
+from coordinatord.monitoring.offsets_log.decode.row_types import KINDS, PLACE
 from coordinatord.monitoring.offsets_log.source.connecting import check
 from coordinatord.monitoring.offsets_log.source.options import read_options
 from coordinatord.monitoring.offsets_log.source.segments import SourceError

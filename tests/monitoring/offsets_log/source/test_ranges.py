@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from coordinatord.monitoring.offsets_log.decode.kinds import OFFSET_COMMITS, QUARANTINE
-from coordinatord.monitoring.offsets_log.decode.wanted import Wanted
+from coordinatord.monitoring.offsets_log.decode.projection import Wanted
+from coordinatord.monitoring.offsets_log.decode.row_types import OFFSET_COMMITS, QUARANTINE
 from coordinatord.monitoring.offsets_log.source import ranges, segments
 from coordinatord.monitoring.offsets_log.source.ranges import Range, SegmentReplaced, plan, read
 from coordinatord.monitoring.offsets_log.source.segments import Log, SourceError, find_logs

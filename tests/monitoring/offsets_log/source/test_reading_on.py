@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import pytest
 from kafka import TopicPartition
 
-from coordinatord.monitoring.offsets_log.lag import looks
+from coordinatord.monitoring.offsets_log.lag import lag_scan
 from coordinatord.monitoring.offsets_log.lag.fold import KINDS
-from coordinatord.monitoring.offsets_log.lag.looks import Look, Looks
+from coordinatord.monitoring.offsets_log.lag.lag_scan import Looks, Snapshot
 from coordinatord.monitoring.offsets_log.source import broker
 from coordinatord.monitoring.offsets_log.source.broker import BrokerTail
 from coordinatord.monitoring.offsets_log.source.end_offsets import Ending
@@ -51,7 +51,7 @@ class Cluster:
         self.looked_up.append(places)
         return [Ending("t", 0, now_ms, 0, 100 * len(self.looked_up))]
 
-    def look(self, monkeypatch: pytest.MonkeyPatch, *last: bool) -> Iterator[Look]:
+    def look(self, monkeypatch: pytest.MonkeyPatch, *last: bool) -> Iterator[Snapshot]:
         """A look for each of `last`."""
 
         @contextmanager
@@ -62,7 +62,7 @@ class Cluster:
         monkeypatch.setattr(broker, "partitions_of", lambda *_: {0})
         monkeypatch.setattr(BrokerTail, "_look", lambda tail: self.bounds(tail))
         monkeypatch.setattr(broker, "fetch", self.fetch)
-        monkeypatch.setattr(looks, "from_broker", self.topic_ends)
+        monkeypatch.setattr(lag_scan, "from_broker", self.topic_ends)
         options = read_options({"bootstrap": "broker:9092", "kinds": ",".join(sorted(KINDS))})
         found = Looks(options, "broker:9092", {})
         for each in last:
@@ -84,7 +84,7 @@ def moved(*steps: tuple[int, int]) -> Callable[[Log], None]:
     return happen
 
 
-def committed(look: Look) -> dict[str, int | None]:
+def committed(look: Snapshot) -> dict[str, int | None]:
     return {row.group_id: row.committed_offset for row in look.rows}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from coordinatord.monitoring.offsets_log.decode.kinds import KINDS
+from coordinatord.monitoring.offsets_log.decode.row_types import KINDS
 from coordinatord.monitoring.offsets_log.source.shapes import Shape
 
 PLACE = {"log_partition": 7, "log_offset": 12, "timestamp_ms": 1_000}

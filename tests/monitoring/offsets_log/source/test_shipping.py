@@ -31,9 +31,9 @@ def test_it_has_each_module_and_no_recorded_story(packed: Path) -> None:
 
 def test_it_can_be_imported(packed: Path) -> None:
     program = f"import sys; sys.path.insert(0, {str(packed)!r})\n"
-    program += "from coordinatord.monitoring.offsets_log.decode import kinds; print(kinds)"
+    program += "from coordinatord.monitoring.offsets_log.decode import row_types; print(row_types)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd="/", check=False)
-    assert f"{packed}/coordinatord/monitoring/offsets_log/decode/kinds.py" in done.stdout, done.stderr
+    assert f"{packed}/coordinatord/monitoring/offsets_log/decode/row_types.py" in done.stdout, done.stderr
 
 
 def test_spark_in_this_process_needs_none() -> None:

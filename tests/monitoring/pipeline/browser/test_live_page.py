@@ -17,7 +17,7 @@ import pytest
 from coordinatord.base.config.address import Listener
 from coordinatord.base.observe.admin import AdminServer
 from coordinatord.base.observe.health import Health
-from coordinatord.monitoring.dashboard.answers import Answers
+from coordinatord.monitoring.dashboard.responses import Answers
 from coordinatord.monitoring.dashboard.view import View
 from tests.monitoring.dashboard.views import EVIL, NOW_MS, group, place, view
 from tests.monitoring.pipeline.browser.chromium import Tab

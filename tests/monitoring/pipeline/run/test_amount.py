@@ -11,8 +11,14 @@ pytest.importorskip("pyspark")
 
 @pytest.mark.spark
 def test_the_size_of_a_log(tmp_path: Path) -> None:
-    from coordinatord.monitoring.pipeline.run.amount import SMALL_BYTES, SMALL_OFFSETS, TINY_BYTES, Amount, amount_of
     from coordinatord.monitoring.pipeline.run.ingest import Job
+    from coordinatord.monitoring.pipeline.run.input_size import (
+        SMALL_BYTES,
+        SMALL_OFFSETS,
+        TINY_BYTES,
+        Amount,
+        amount_of,
+    )
     from coordinatord.monitoring.pipeline.source.frames import Source
 
     directory = tmp_path / "__consumer_offsets-0"

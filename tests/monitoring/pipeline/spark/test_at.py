@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from coordinatord.cli import cli
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
-from coordinatord.monitoring.pipeline.run.at import compare, csv_lines, moment, parse_time, tell
+from coordinatord.monitoring.pipeline.run.group_at import compare, csv_lines, moment, parse_time, tell
 from coordinatord.monitoring.pipeline.run.ingest import Job
 from coordinatord.monitoring.pipeline.run.update import run
 from coordinatord.monitoring.pipeline.source.frames import Source

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from coordinatord.monitoring.offsets_log.decode.kinds import KINDS
+from coordinatord.monitoring.offsets_log.decode.row_types import KINDS
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
 from coordinatord.monitoring.pipeline.source.frames import Source, with_outcome
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, build_control_batch

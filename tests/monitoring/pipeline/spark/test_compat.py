@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
-from coordinatord.monitoring.pipeline.run.at import check_facts, moment
-from coordinatord.monitoring.pipeline.run.before import check_out
+from coordinatord.monitoring.pipeline.run.group_at import check_facts, moment
+from coordinatord.monitoring.pipeline.run.preflight import check_out
 from coordinatord.monitoring.pipeline.run.state import STATE_VERSION
 from coordinatord.monitoring.pipeline.run.update import read_table
 from coordinatord.monitoring.pipeline.tables import TABLES

@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from coordinatord.monitoring.pipeline.run.at import moment
+from coordinatord.monitoring.pipeline.run.group_at import moment
 from coordinatord.monitoring.pipeline.run.ingest import Job
 from coordinatord.monitoring.pipeline.run.update import read_table, run
 from coordinatord.monitoring.pipeline.source.frames import Source

@@ -11,10 +11,10 @@ from click.testing import CliRunner
 
 from coordinatord.cli import cli
 from coordinatord.monitoring.offsets_log.lag.fold import KINDS
-from coordinatord.monitoring.offsets_log.lag.looks import Looks
+from coordinatord.monitoring.offsets_log.lag.lag_scan import Looks
 from coordinatord.monitoring.offsets_log.source.options import read_options
 from coordinatord.monitoring.offsets_log.source.topic_names import FILE
-from coordinatord.monitoring.pipeline.run.at import moment, tell
+from coordinatord.monitoring.pipeline.run.group_at import moment, tell
 from coordinatord.monitoring.pipeline.run.ingest import Job
 from coordinatord.monitoring.pipeline.run.update import read_table, run
 from coordinatord.monitoring.pipeline.source.frames import Source

@@ -12,12 +12,12 @@ from click.testing import CliRunner
 
 from coordinatord.cli import cli
 from coordinatord.monitoring.analysis.status import Rules
-from coordinatord.monitoring.offsets_log.lag import patience
+from coordinatord.monitoring.offsets_log.lag import connect_retry
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
-from coordinatord.monitoring.pipeline.run import before, ingest, merging
+from coordinatord.monitoring.pipeline.run import ingest, merging, preflight
 from coordinatord.monitoring.pipeline.run import update as run_module
-from coordinatord.monitoring.pipeline.run.alone import alone
 from coordinatord.monitoring.pipeline.run.ingest import ATTEMPTS, IS_SLOW, Job, keep_small
+from coordinatord.monitoring.pipeline.run.run_lock import alone
 from coordinatord.monitoring.pipeline.run.update import read_table, run
 from coordinatord.monitoring.pipeline.source.frames import Source
 from coordinatord.monitoring.pipeline.tables.describe import markdown
@@ -266,7 +266,7 @@ def test_a_broker_that_is_not_there_is_asked_before_spark_is_started(
     spark: Any, data: tuple[Path, Log], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And a port that refuses is not asked again."""
-    monkeypatch.setattr(patience, "QUICKLY_S", 60)
+    monkeypatch.setattr(connect_retry, "QUICKLY_S", 60)
     for where in (["--bootstrap", "127.0.0.1:1"], ["--source", str(data[0]), "--end-offsets", "127.0.0.1:1"]):
         told = CliRunner().invoke(cli, ["pipeline", "run", "--out", str(tmp_path / "out"), *where])
         assert told.exit_code == 2, told.output
@@ -282,7 +282,7 @@ def test_segments_that_cannot_be_read_are_told_before_spark_is_started(
 ) -> None:
     arguments = ["pipeline", "run", "--source", str(data[0]), "--out", str(tmp_path / "out")]
     with monkeypatch.context() as patched:  # root may read everything
-        patched.setattr(before.os, "access", lambda path, _mode: not str(path).endswith(".log"))
+        patched.setattr(preflight.os, "access", lambda path, _mode: not str(path).endswith(".log"))
         told = CliRunner().invoke(cli, arguments)
     assert f"coordinatord: this user may not read {data[1].path}." in told.output
     data[1].path.with_name(f"{data[1].path.name}.swap").touch()

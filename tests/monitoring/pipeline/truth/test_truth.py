@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from coordinatord.monitoring.analysis.burrow import Commit
-from coordinatord.monitoring.analysis.curve import Point
+from coordinatord.monitoring.analysis.current_lag import Now
 from coordinatord.monitoring.analysis.generations import Commits, generation_of
 from coordinatord.monitoring.analysis.lag import history
 from coordinatord.monitoring.analysis.members import Event, events, lives
-from coordinatord.monitoring.analysis.now import Now
+from coordinatord.monitoring.analysis.offset_timeline import Point
 from coordinatord.monitoring.analysis.rebalances import Rebalance, rebalances
-from coordinatord.monitoring.offsets_log.decode.kinds import GROUP_GENERATIONS
-from coordinatord.monitoring.offsets_log.decode.wanted import Wanted
+from coordinatord.monitoring.offsets_log.decode.projection import Wanted
+from coordinatord.monitoring.offsets_log.decode.row_types import GROUP_GENERATIONS
 from coordinatord.monitoring.offsets_log.lag.fold import KINDS
-from coordinatord.monitoring.offsets_log.lag.looks import Looks
+from coordinatord.monitoring.offsets_log.lag.lag_scan import Looks
 from coordinatord.monitoring.offsets_log.source.options import read_options
 from coordinatord.monitoring.offsets_log.source.ranges import plan, read
 from coordinatord.monitoring.offsets_log.source.segments import find_logs

@@ -1,13 +1,13 @@
 """Kafka's server-side assignors, with its results to the last partition and in its order.
 
-spec.py      what an assignor is told and what it answers
-range.py     one run of each topic for each member
-uniform.py   as many partitions for each member; the same topics for all
-mixed.py     the same where members subscribe to different topics; balancer.py picks who gives and who takes
-slices.py    the order of members, and when to let others run
-draft.py     a member's assignment while it is changed
-tables.py    the iteration order of Java's hash tables, which decides some results
-trees.py     the same for long buckets
+spec.py                what an assignor is told and what it answers
+range.py               one run of each topic for each member
+uniform.py             as many partitions for each member; the same topics for all
+mixed.py               the same where members subscribe to different topics; balancer.py picks who gives and who takes
+slices.py              the order of members, and when to let others run
+assignment_builder.py  a member's assignment while it is changed
+java_hash_map.py       the iteration order of Java's hash tables, which decides some results
+java_tree_bin.py       the same for long buckets
 
 An assignor is a generator: the caller resumes it until it returns, and serves others in between. It works on what the
 group and the topics were at its first step.

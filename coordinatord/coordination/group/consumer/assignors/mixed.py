@@ -11,8 +11,9 @@ from __future__ import annotations
 import base64
 from collections.abc import Generator, Iterable
 
+from coordinatord.coordination.group.consumer.assignors.assignment_builder import Draft, known
 from coordinatord.coordination.group.consumer.assignors.balancer import Balancer
-from coordinatord.coordination.group.consumer.assignors.draft import Draft, known
+from coordinatord.coordination.group.consumer.assignors.java_hash_map import ordered, roomy, uuid_order
 from coordinatord.coordination.group.consumer.assignors.slices import Work, member_order, topic_sizes
 from coordinatord.coordination.group.consumer.assignors.spec import (
     UUID,
@@ -22,7 +23,6 @@ from coordinatord.coordination.group.consumer.assignors.spec import (
     Slices,
     TopicsImage,
 )
-from coordinatord.coordination.group.consumer.assignors.tables import ordered, roomy, uuid_order
 
 _ROUNDS = 16
 _NOBODY = -1

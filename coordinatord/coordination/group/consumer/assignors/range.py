@@ -8,6 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from coordinatord.coordination.group.consumer.assignors.java_hash_map import (
+    UUIDS,
+    collected,
+    ordered,
+    roomy,
+    string_order,
+)
 from coordinatord.coordination.group.consumer.assignors.slices import Work, member_order, topic_sizes
 from coordinatord.coordination.group.consumer.assignors.spec import (
     UUID,
@@ -18,7 +25,6 @@ from coordinatord.coordination.group.consumer.assignors.spec import (
     Slices,
     TopicsImage,
 )
-from coordinatord.coordination.group.consumer.assignors.tables import UUIDS, collected, ordered, roomy, string_order
 
 
 @dataclass(slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from coordinatord.coordination.group.consumer.assignors.java_hash_map import SMALLEST_TABLE, STRINGS, HashTable
 from coordinatord.coordination.group.consumer.assignors.spec import UUID, GroupSpec, TopicsImage
-from coordinatord.coordination.group.consumer.assignors.tables import SMALLEST_TABLE, STRINGS, HashTable
 
 _SLICE = 4_000
 """Units of work, each about a microsecond, between two yields."""

@@ -13,7 +13,8 @@ from itertools import groupby
 from operator import itemgetter
 
 from coordinatord.coordination.group.consumer.assignors import mixed
-from coordinatord.coordination.group.consumer.assignors.draft import Draft, held, known
+from coordinatord.coordination.group.consumer.assignors.assignment_builder import Draft, held, known
+from coordinatord.coordination.group.consumer.assignors.java_hash_map import SMALLEST_TABLE, UUIDS, copied
 from coordinatord.coordination.group.consumer.assignors.slices import Work, member_order, topic_sizes
 from coordinatord.coordination.group.consumer.assignors.spec import (
     UUID,
@@ -23,7 +24,6 @@ from coordinatord.coordination.group.consumer.assignors.spec import (
     Slices,
     TopicsImage,
 )
-from coordinatord.coordination.group.consumer.assignors.tables import SMALLEST_TABLE, UUIDS, copied
 
 _AT_ONCE = 500
 """Partitions that a member is given, or gives up, without a look at how much has been done."""

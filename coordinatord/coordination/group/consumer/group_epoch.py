@@ -1,0 +1,214 @@
+"""The group's epoch and its target assignment: when the one rises, and when the other follows it.
+
+A new target is computed by the first heartbeat that finds the group's epoch ahead of the assignment's, but at most once
+in `assignment.interval.ms`: a burst of joins costs one assignment and not one for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from coordinatord.coordination.group.consumer.assignors import ASSIGNORS
+from coordinatord.coordination.group.consumer.assignors.java_hash_map import (
+    SMALLEST_TIMELINE,
+    STRINGS,
+    name_set,
+    placed,
+    timeline_order,
+    timeline_table,
+    union,
+)
+from coordinatord.coordination.group.consumer.assignors.spec import Assignment, GroupSpec, JavaSet, MemberSpec
+from coordinatord.coordination.group.consumer.epoch_record import assigning
+from coordinatord.coordination.group.consumer.epoch_record import begin as begin_account
+from coordinatord.coordination.group.consumer.rebalance_triggers import topics_changed
+from coordinatord.coordination.group.consumer.records import (
+    assignment_epoch_record,
+    epoch_record,
+    partition_metadata_tombstone,
+    target_record,
+)
+from coordinatord.coordination.group.consumer.sessions import next_slice
+from coordinatord.coordination.group.consumer.state import Assigning, ConsumerGroup, ConsumerMember, GroupEnvironment
+from coordinatord.coordination.group.consumer.topics import Topics
+from coordinatord.coordination.group.replay import write
+from coordinatord.coordination.group.result import Result, Trigger
+from coordinatord.coordination.group.state import Group
+
+
+def refresh_epoch(
+    group: Group,
+    consumer: ConsumerGroup,
+    surroundings: GroupEnvironment,
+    trigger: Trigger | None,
+    now_ms: int,
+    result: Result,
+) -> None:
+    """Look at the subscribed topics again. The epoch rises if they or, by this trigger, the subscriptions changed."""
+    topics, seen = surroundings.topics, consumer.topics_seen()
+    metadata_hash = consumer.hash_of(topics)
+    if trigger is None and metadata_hash != consumer.metadata_hash:
+        trigger = topics_changed(consumer, seen, topics)
+    if trigger is not None:
+        raise_epoch(group, consumer, metadata_hash, trigger, now_ms, result)
+    consumer.topics_version = topics.version
+    if consumer.has_partition_metadata:
+        write(group, *partition_metadata_tombstone(group.group_id), result)
+
+
+def raise_epoch(
+    group: Group, consumer: ConsumerGroup, metadata_hash: int, trigger: Trigger, now_ms: int, result: Result
+) -> None:
+    """The partitions have to be assigned anew."""
+    write(group, *epoch_record(group.group_id, consumer.epoch + 1, metadata_hash), result)
+    begin_account(consumer, trigger, now_ms, result)
+
+
+def preferred_assignor(consumer: ConsumerGroup, default: str, said: str | None = None) -> str:
+    """The assignor that most members ask for, of several the first in Kafka's map; `default` if none does.
+
+    In the step of a member that asks for `said`, Kafka copies the map, takes the member out and puts it in again. So
+    what nobody else asks for comes first (of those that share a bucket, and "range" and "uniform" do).
+    """
+    asked = consumer.assignors
+    order = timeline_order(asked, SMALLEST_TIMELINE)
+    if said is not None and asked[said] == 1:
+        order.insert(0, said)
+    return max(order, key=asked.__getitem__, default=default)
+
+
+class Before(NamedTuple):
+    """What a step has found: assignors see members in an order that depends on it (assignors/spec.py)."""
+
+    member_ids: Collection[str]
+    """In the order in which they came."""
+    slots: int
+    names: list[str] | None = None
+    """The topics that the request names, in its order."""
+
+    @classmethod
+    def of(cls, consumer: ConsumerGroup, names: list[str] | None, *, joins: bool, converted: bool = False) -> Before:
+        """`joins`: the step may add and remove members. `converted`: it has made this group out of a classic one, in
+        which Kafka has put each member once, and has not replayed the records yet.
+        """
+        slots = consumer.slots
+        if converted:
+            slots = SMALLEST_TIMELINE
+            for count in range(len(consumer.members)):
+                slots = timeline_table(count, slots)
+        return cls(list(consumer.members) if joins else consumer.members, slots, names)
+
+
+def update_target(
+    group: Group,
+    consumer: ConsumerGroup,
+    surroundings: GroupEnvironment,
+    before: Before,
+    member_id: str,
+    now_ms: int,
+    result: Result,
+    *,
+    may_wait: bool,
+) -> bool:
+    """Compute the target assignment if it is behind the group's epoch and due.
+
+    `member_id` is the member whose request this step handles. True: the assignment takes longer than one slice, and
+    goes on later (assigning.py), which it does only if it `may_wait`.
+    """
+    if consumer.assignment_epoch >= consumer.epoch or consumer.assigning is not None:
+        return False
+    interval_ms = surroundings.limits.assignment_interval_ms(group.group_id)
+    computed_ms = consumer.assignment_timestamp_ms
+    if computed_ms and interval_ms and now_ms < computed_ms + interval_ms:
+        return False
+    begun = begin(consumer, surroundings, before, member_id)
+    while True:
+        try:
+            next(begun.slices)
+        except StopIteration as finished:
+            log_target(group, consumer, surroundings.topics, begun, finished.value, now_ms, result)
+            return False
+        if may_wait:
+            consumer.assigning = begun
+            result.timers.append(next_slice(group.group_id, now_ms))
+            return True
+
+
+def begin(consumer: ConsumerGroup, surroundings: GroupEnvironment, before: Before, member_id: str) -> Assigning:
+    """An assignment of the group as it is now."""
+    assignors = surroundings.limits.assignors
+    name = preferred_assignor(consumer, assignors[0], consumer.members[member_id].assignor)
+    if name not in assignors:
+        name = assignors[0]  # logged when it was among them
+    spec = group_spec(consumer, surroundings, before, member_id)
+    is_new = member_id not in before.member_ids
+    return Assigning(ASSIGNORS[name](spec, surroundings.topics), consumer.epoch, name, member_id if is_new else "")
+
+
+def log_target(
+    group: Group,
+    consumer: ConsumerGroup,
+    topics: Topics,
+    begun: Assigning,
+    wanted: Assignment,
+    now_ms: int,
+    result: Result,
+) -> None:
+    """Log what has changed for members that are still there."""
+    present = {member_id: target for member_id, target in wanted.items() if member_id in consumer.members}
+    if begun.epoch == consumer.epoch:
+        assigning(consumer, present, begun.assignor, topics, now_ms)
+    for member_id, target in present.items():
+        # A new one may have its predecessor's target since this step; Kafka compares with what was before the step.
+        if member_id == begun.new_member_id or consumer.target.get(member_id) != target:
+            write(group, *target_record(group.group_id, member_id, target), result)
+    write(group, *assignment_epoch_record(group.group_id, begun.epoch, now_ms), result)
+
+
+def group_spec(consumer: ConsumerGroup, surroundings: GroupEnvironment, before: Before, member_id: str) -> GroupSpec:
+    """What an assignor is told of the group, in the order in which Kafka's TargetAssignmentBuilder tells it: members as
+    they were before the step, then the one that has sent the request, if it is new.
+    """
+    members = consumer.members
+    order = [each for each in timeline_order(before.member_ids, before.slots) if each in members]
+    replaced = [each for each in before.member_ids if each not in members]
+    if member_id not in before.member_ids:
+        order.append(member_id)
+    read = _Subscriptions(consumer, surroundings.topics)
+    specs: dict[str, MemberSpec] = {}
+    for each in order:
+        member = members[each]
+        topic_ids, names = read.of(member, before.names if each == member_id else None)
+        specs[each] = MemberSpec(member.rack_id, member.instance_id, topic_ids, consumer.target.get(each, {}), names)
+    # Kafka puts the new member into a map and removes its predecessor, whichever comes first in a map of the two.
+    is_put_first = bool(replaced) and placed(STRINGS, [member_id, *replaced])[0] == member_id
+    return GroupSpec(specs, consumer.is_homogeneous(), len(order) + 1 if is_put_first else 0)
+
+
+class _Subscriptions:
+    """The topics that members read, in the order of Kafka's sets of their names."""
+
+    def __init__(self, consumer: ConsumerGroup, topics: Topics) -> None:
+        self._consumer = consumer
+        self._topics = topics
+        self._known: dict[tuple[frozenset[str], str | None], tuple[JavaSet[bytes], int]] = {}
+
+    def of(self, member: ConsumerMember, said: list[str] | None) -> tuple[JavaSet[bytes], int]:
+        """Topic ids, and the number of names, which do not all have to exist. `said`: as the member has just named
+        them; from the log they come sorted.
+        """
+        key = member.topics, member.expression
+        found = self._known.get(key) if said is None else None
+        if found is not None:
+            return found
+        names = name_set(sorted(member.topics) if said is None else said)
+        resolved = self._consumer.resolved.get(member.expression) if member.expression else None
+        if resolved is not None and resolved.topics:
+            matched = name_set(sorted(resolved.topics))
+            names = union(names, matched) if names else matched
+        ids = [topic.topic_id for name in names if (topic := self._topics.find(name)) is not None]
+        found = JavaSet(ids), len(names)
+        if said is None:
+            self._known[key] = found
+        return found

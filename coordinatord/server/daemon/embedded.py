@@ -1,0 +1,66 @@
+"""A daemon in a process of somebody else, and one that tests control.
+
+A guest leaves the process as it is: its garbage collector, its limit of open files, its signals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from coordinatord.broker.log.disk import Disk
+from coordinatord.server.control.control import Control
+from coordinatord.server.control.faults import Faults
+
+if TYPE_CHECKING:
+    from coordinatord.server.control.node import Node
+
+
+@dataclass(slots=True)
+class EmbeddedOptions:
+    """`disk` has its files, None for the operating system's. `faults` are those that tests have made before."""
+
+    disk: Disk | None = None
+    faults: Faults | None = None
+
+
+class InlineWorker:
+    """Writes the log on the event loop's thread (log.writer.Worker): for a disk in memory."""
+
+    def submit(self, job: Callable[[], None]) -> None:
+        job()
+
+    def stop(self) -> None:
+        """Nothing is left to do."""
+
+
+def put_control(daemon: Any, guest: EmbeddedOptions | None) -> Control:
+    """Put a control before the router of an assembled daemon, and on its admin port."""
+    node: Node = daemon
+    faults = guest.faults if guest is not None else None
+    control = Control(node, faults or Faults(daemon.settings.test_control_seed))
+    node.door.router = control.requests
+    if daemon.admin is not None:
+        from coordinatord.server.control.http import Pages
+
+        daemon.admin.add_part(
+            "/test", Pages(control, daemon.settings.test_control_token, daemon.settings.admin.host).answer
+        )
+    return control
+
+
+async def abort(daemon: Any) -> None:
+    """End a daemon as SIGKILL would, as far as it can be seen from outside: nothing is drained, flushed or answered."""
+    for server in daemon._servers:
+        server.close()
+    for task in daemon._tasks:
+        task.cancel()
+    daemon.timers.close()
+    for connection in list(daemon.connections.open):
+        connection.line.lost()
+        connection._transport.abort()
+    if daemon.admin is not None:
+        daemon.admin.stop()
+    await asyncio.sleep(0)  # connections are closed in the loop's next turn

@@ -1,0 +1,72 @@
+"""State that metrics read at each scrape, on the admin thread: each read is quick and changes nothing."""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coordinatord.server.daemon.group_status import Watched
+
+MAX_ENDED = 20_000
+"""Rebalances that have ended since the last look of who watches; of more, the last ones are counted."""
+
+
+def watch(daemon: Any) -> None:
+    """Register the reads. `daemon` is an assembled daemon.Daemon."""
+    add, coordinator = daemon.metrics.watch, daemon.coordinator
+    add("group_count", lambda: _group_counts(coordinator))
+    add("classic_group_count", coordinator.state_counts)
+    add("consumer_group_count", coordinator.consumer_state_counts)
+    add("member_count", coordinator.member_counts)
+    add("offset_count", coordinator.offset_count)
+    add("unread_records", lambda: {what: float(count) for what, count in list(coordinator.unread.items())})
+    add("num_partitions", coordinator.partitions.counts)
+    add("event_loop_longest_turn_seconds", daemon.metrics.longest_turn.read)
+    add("timers", lambda: daemon.timers.count)
+    connections = daemon.connections.open
+    add("event_queue_size", lambda: sum(each.waiting_count for each in list(connections)))
+    parked = daemon.runtime.parked
+    add("held_replies", lambda: parked.held_count + sum(each.line.held_count for each in list(connections)))
+    add("parked_replies", lambda: sum(each.line.parked is not None for each in list(connections)))
+    add("load_progress_ratio", lambda: daemon.loading.ratio)
+    add("load_duration_seconds", lambda: daemon.loading.elapsed_seconds)
+    add("load_records_per_second", lambda: daemon.loading.records_per_second)
+    add("topics", lambda: len(daemon.topics.catalogue.by_name))
+    add("topic_partitions", lambda: daemon.topics.catalogue.partition_count)
+    add("fetch_sessions", lambda: daemon.topics.fetch_sessions)
+    add("connections", lambda: len(connections))
+
+
+def _group_counts(coordinator: Any) -> dict[str, float]:
+    consumer = sum(coordinator.consumer_state_counts().values())
+    return {"classic": len(coordinator.actors) - consumer, "consumer": consumer}
+
+
+def put_pages(daemon: Any) -> None:
+    """Serve the ledger's page, and the series and the live page of watching/, on the admin port. Its thread imports
+    what these need, not the daemon's start.
+    """
+    admin, ledger = daemon.admin, daemon.ledger
+    if ledger is not None:
+        ledger.watched = deque(maxlen=MAX_ENDED)
+        admin.add_page("/rebalances", "rebalances", lambda query: _rebalances(daemon, query))
+
+    @cache
+    def watched() -> Watched:
+        from coordinatord.server.daemon.group_status import Watched
+
+        return Watched(daemon)
+
+    admin.add_collector(lambda: watched().collector())
+    admin.add_part("/groups", lambda *request: watched().part(*request))
+    admin.list_page("/groups/", "who is behind and why, live")
+
+
+def _rebalances(daemon: Any, query: dict[str, list[str]]) -> object:
+    """Rebalances under way, and ended ones, newest first. Called on the admin thread."""
+    ledger, group_id = daemon.ledger, query.get("group", [None])[0]
+    actors = list(daemon.coordinator.actors.values())
+    opened = [ledger.open(actor.group) for actor in actors if group_id in (None, actor.group.group_id)]
+    return {"under_way": [each for each in opened if each is not None], "recent": ledger.recent(group_id)}

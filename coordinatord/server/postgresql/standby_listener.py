@@ -1,0 +1,314 @@
+"""A node that waits listens, too, and tells clients who leads (not_leader_responses.py has what it says to all other
+requests).
+
+Without it a client that knows only the leader has nobody to ask when that one dies: many clients never go back to the
+addresses that they were given at their start. So the leader tells of all nodes that listen, and each of them tells of
+the leader.
+
+The front has a thread with an event loop of its own while the node waits for the lead; what it tells is what the node
+has last read in the database, four times a second. It is a hint, which may be old. Its sockets and connections are
+closed when the node takes the lead, and the daemon listens in its place.
+
+It proves nobody's identity and knows no ACLs: it serves listeners with PLAINTEXT, without an authorizer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from socket import socket
+from typing import Any, NamedTuple
+
+from coordinatord.base.config import Settings
+from coordinatord.base.config.address import Endpoint
+from coordinatord.base.observe.logger import get_logger
+from coordinatord.base.observe.metrics import Metrics
+from coordinatord.broker.topics.catalogue_file import Content, Entry
+from coordinatord.broker.topics.describe import Describing
+from coordinatord.broker.topics.names import INTERNAL, OFFSETS_TOPIC, TRANSACTION_TOPIC
+from coordinatord.server.postgresql.lease_guard import REFUSABLE
+from coordinatord.server.postgresql.not_leader_responses import WrongNode
+from coordinatord.server.postgresql.registry import KnownNode
+from coordinatord.transport.cluster.nodes import Node, share_of
+from coordinatord.transport.cluster.partition_slots import NOBODY
+from coordinatord.transport.cluster.partitioner import partition_for
+from coordinatord.transport.net.api_versions import ApiVersions
+from coordinatord.transport.net.connection import Connection
+from coordinatord.transport.net.connections import Connections
+from coordinatord.transport.net.cooperative_tasks import TaskScheduler, TaskSteps
+from coordinatord.transport.net.descriptors import connections_allowed, raise_limit
+from coordinatord.transport.net.listening import bound
+from coordinatord.transport.net.request import RequestContext
+from coordinatord.transport.net.router import Router
+from coordinatord.transport.net.server_context import ServerContext
+from coordinatord.transport.net.write_coalescer import WriteCoalescer
+from kafka_wire.api_key import ApiKey
+
+log = get_logger("coordinatord.server.postgresql")
+
+CLOSE_S = 2.0
+"""The longest wait for the front's thread; what it has is closed with it."""
+
+GROUP = 0
+"""FindCoordinator's type of a group's key."""
+
+
+class Offer(NamedTuple):
+    """What the daemon's ApiVersions tells. A node that waits tells the same: clients choose their protocol by it."""
+
+    api_keys: frozenset[int]
+    features: Mapping[str, int]
+
+
+def endpoints(settings: Settings) -> list[Endpoint]:
+    """Where a front listens: at ports that are known to others, for clients that need not prove who they are."""
+    if settings.authorizer_class_name:
+        return []
+    return [each for each in settings.endpoints if each.port and settings.protocols[each.name] == "PLAINTEXT"]
+
+
+def others(nodes: Sequence[KnownNode], listener: str, own_id: int) -> list[Node]:
+    """The living nodes with ids of their own that listen there, as clients are told. One that leads is among them until
+    its lead ends: clients are told of it as a leader, and some give up on leaders that no broker is.
+    """
+    found: dict[int, Node] = {}
+    for each in nodes:
+        address = each.addresses.get(listener)
+        if (each.lease_s > 0 or each.leads) and each.node_id != own_id and address is not None:
+            found.setdefault(each.node_id, Node(each.node_id, *address, each.rack))
+    return list(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    leader_epoch: int = -1
+    """Not known: clients then believe whoever leads."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Partition:
+    leader_id: int
+    is_here: bool = False
+    log: _Log = _Log()
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    name: str
+    topic_id: bytes
+    partitions: Sequence[_Partition]
+
+    @property
+    def internal(self) -> bool:
+        return self.name in INTERNAL
+
+
+class View:
+    """What the database said last: topics.describe's catalogue and nodes. Replaced whole, never changed."""
+
+    def __init__(self, nodes: Sequence[KnownNode], content: Content, seats: int = 1) -> None:
+        self._nodes = nodes
+        self._seats = seats
+        self._holders = {each.seat: each for each in nodes if each.addresses}
+        self._leader = self._holders.get(0)
+        topics = [_Topic(name, entry.topic_id, self._partitions(name, entry)) for name, entry in content.topics.items()]
+        self.by_name = {each.name: each for each in topics}
+        self.by_id = {each.topic_id: each for each in topics}
+        self.partition_count = sum(len(each.partitions) for each in topics)
+
+    def _partitions(self, topic: str, entry: Entry) -> Sequence[_Partition]:
+        """Leaders repeat with the seats."""
+        repeated = [
+            _Partition(NOBODY if holder is None else holder.node_id)
+            for index in range(self._seats)
+            for holder in (self._holders.get(share_of(topic, index, self._seats)),)
+        ]
+        return (repeated * -(-entry.partitions // self._seats))[: entry.partitions]
+
+    # As the nodes
+
+    @property
+    def controller_id(self) -> int:
+        """The id of the leader, of the first seat; -1 while nobody leads."""
+        return NOBODY if self._leader is None else self._leader.node_id
+
+    def alive(self, listener: str) -> list[Node]:
+        """The leader of the first seat, then the others."""
+        leader = self._leader
+        first = [] if leader is None else others([leader], listener, NOBODY)
+        return first + others(self._nodes, listener, self.controller_id)
+
+    def leader(self, listener: str, seat: int = 0) -> tuple[int, str, int] | None:
+        """Who has a seat: (node id, host, port)."""
+        holder = self._holders.get(seat)
+        address = None if holder is None else holder.addresses.get(listener)
+        return None if holder is None or address is None else (holder.node_id, *address)
+
+    def coordinator(self, key: str, key_type: int, listener: str) -> tuple[int, str, int] | None:
+        """See wrong_node.Leading. With several seats it takes a topic that exists to say who coordinates an id."""
+        if self._seats == 1:
+            return self.leader(listener)
+        name = OFFSETS_TOPIC if key_type == GROUP else TRANSACTION_TOPIC
+        topic = self.by_name.get(name)
+        if topic is None:
+            return None
+        return self.leader(listener, share_of(name, partition_for(key, len(topic.partitions)), self._seats))
+
+    # As the catalogue
+
+    def __iter__(self) -> Iterator[_Topic]:
+        return iter(list(self.by_name.values()))
+
+    def refresh(self) -> bool:
+        """There is nothing newer."""
+        return False
+
+    def partition(self, topic: str, index: int) -> _Partition | None:
+        """A partition, which is never here."""
+        found = self.by_name.get(topic)
+        return found.partitions[index] if found is not None and 0 <= index < len(found.partitions) else None
+
+
+class Front:
+    """See the module. One thread opens it, tells it and closes it."""
+
+    def __init__(self, settings: Settings, offer: Offer, cluster_id: str, view: View) -> None:
+        self._settings = settings
+        self._offer = offer
+        self._cluster_id = cluster_id
+        self._view = view
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop = asyncio.Event()
+        self._is_ready = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def open(self) -> set[str]:
+        """Listen; the listeners where it does. What cannot be bound is left out, with a log line."""
+        sockets: list[tuple[str, socket]] = []
+        for endpoint in endpoints(self._settings):
+            try:
+                sockets += [
+                    (endpoint.name, each) for each in bound(endpoint.host, endpoint.port, v6_only=endpoint.v6_only)
+                ]
+            except OSError as error:
+                log.warning("clients cannot ask this node who leads", listener=endpoint.name, error=str(error))
+        if sockets:
+            self._thread = threading.Thread(target=self._run, args=(sockets,), name="store-front", daemon=True)
+            self._thread.start()
+            self._is_ready.wait(CLOSE_S)
+        return {name for name, _socket in sockets}
+
+    def tell(self, view: View) -> None:
+        """Answer with this from now on."""
+        self._view = view
+
+    def close(self) -> None:
+        """Close the sockets and connections."""
+        if self._thread is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join(CLOSE_S)
+
+    # On its thread
+
+    def _run(self, sockets: list[tuple[str, socket]]) -> None:
+        try:
+            asyncio.run(self._serve(sockets))
+        except Exception:
+            log.exception("the front failed; this node waits without it")
+        finally:
+            for _name, each in sockets:
+                each.close()
+            self._is_ready.set()
+
+    async def _serve(self, sockets: list[tuple[str, socket]]) -> None:
+        loop = self._loop = asyncio.get_running_loop()
+        door = self._door(loop)
+        connections = door.connections
+        assert isinstance(connections, Connections), "the door was made here"
+        backlog = self._settings.socket_listen_backlog_size
+        servers = [
+            await loop.create_server(partial(Connection, door, name), sock=each, backlog=backlog)
+            for name, each in sockets
+        ]
+        self._is_ready.set()
+        idle_ms = self._settings.connections_max_idle_ms
+        while not self._stop.is_set():
+            try:
+                await asyncio.wait_for(self._stop.wait(), max(0.01, min(60.0, idle_ms / 4_000)))
+            except TimeoutError:
+                connections.close_idle(idle_ms)
+        for server in servers:
+            server.close()
+        for connection in list(connections.open):
+            connection.close()
+        await asyncio.sleep(0)
+
+    def _door(self, loop: asyncio.AbstractEventLoop) -> ServerContext:
+        metrics = Metrics()
+        allowed = connections_allowed(self._settings.max_connections, raise_limit())
+        return ServerContext(
+            router=Router(self._handlers(), metrics),
+            connections=Connections(allowed, _now_ms, metrics),
+            turn_end=WriteCoalescer(loop.call_soon),
+            metrics=metrics,
+            max_frame_bytes=self._settings.socket_request_max_bytes,
+            now_ms=_now_ms,
+            call_soon=loop.call_soon,
+            hold=_nothing_waits,
+            slicer=TaskScheduler(loop.call_soon, None, metrics),
+        )
+
+    def _handlers(self) -> dict[int, Callable[..., Any]]:
+        identity = self._cluster_id, self._settings.node_id
+        keys = self._offer.api_keys
+        telling = _Telling(self)
+        handlers: dict[int, Callable[..., Any]] = {
+            **WrongNode(telling, REFUSABLE).handlers(),
+            ApiKey.METADATA: telling.metadata,
+            ApiKey.DESCRIBE_CLUSTER: telling.describe_cluster,
+            ApiKey.DESCRIBE_TOPIC_PARTITIONS: telling.describe_topic_partitions,
+        }
+        served = {key: handler for key, handler in handlers.items() if key in keys}
+        return {**served, ApiKey.API_VERSIONS: ApiVersions(keys, self._offer.features, identity).answer}
+
+
+class _Telling:
+    """Each answer is made of one view."""
+
+    def __init__(self, front: Front) -> None:
+        self._front = front
+
+    def coordinator(self, key: str, key_type: int, listener: str) -> tuple[int, str, int] | None:
+        return self._front._view.coordinator(key, key_type, listener)
+
+    def metadata(self, context: Any, request: Any) -> Any:
+        return self._describing().metadata(context, request)
+
+    def describe_cluster(self, context: Any, request: Any) -> Any:
+        return self._describing().describe_cluster(context, request)
+
+    def describe_topic_partitions(self, context: Any, request: Any) -> Any:
+        return self._describing().describe_topic_partitions(context, request)
+
+    def _describing(self) -> Describing:
+        front, view = self._front, self._front._view
+        catalogue: Any = view
+        nodes: Any = view
+        return Describing(front._settings, catalogue, nodes, front._cluster_id, _create_nothing)
+
+
+def _create_nothing(_context: RequestContext, _names: Iterable[str]) -> TaskSteps:
+    """The leader creates topics: to a client they do not exist yet, and it asks again."""
+    yield None
+
+
+def _nothing_waits(epoch: int, callback: Callable[[], object], failed: Callable[[], object] | None = None) -> None:
+    raise AssertionError("a node that waits writes nothing")
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -1,0 +1,396 @@
+"""Requests of many elements, each of which is answered independently: they are answered some elements at a time.
+
+For the handler each part is a request of its own, and each part's answer is encoded at once. So no request of this kind
+holds the event loop for long, whatever it asks for, and what it holds is its answer's bytes, of which there are at most
+`MAX_ANSWER_BYTES`: beyond that it gets an error instead. The client gets what one call of the handler would have given.
+
+Requests of more than `LARGE_BYTES` are decoded on another thread, of every API. Those of more than `MAX_LIST_BYTES` are
+refused, unless most of their bytes are a client's own data (`CARRIERS`); and those of more than `MAX_ELEMENTS`, unless
+they are made in slices. Refusing closes the connection, with a line in the log. The figures are in limits.py.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any, Final, NamedTuple
+
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, Wait, let_go
+from coordinatord.transport.net.limits import COUNTED_BYTES, IN_SLICES, MAX_ANSWER_BYTES, MAX_ELEMENTS, MAX_UNREAD_BYTES
+from coordinatord.transport.net.received import NO_BODY
+from coordinatord.transport.net.request import RequestContext
+from coordinatord.transport.net.responses import AnswerTooLarge, encode_body
+from kafka_wire.api_key import ApiKey
+from kafka_wire.lengths import read_uvarint, write_uvarint
+from kafka_wire.registry import Codec
+from kafka_wire.schema import schema_of
+
+FEW: Final = 1
+"""With so many elements a request is not split. Two may be the same large group, sixteen times as large an answer."""
+
+MANY: Final = 1_000
+"""So many names are looked at between two pauses."""
+
+PART_S: Final = 0.001
+"""How long a part should take: the number of its elements follows from the time of the one before."""
+
+
+class Split(NamedTuple):
+    """The elements of a request, and those of its response; both in all versions from `first_version` on.
+    `once`: an element that is repeated is answered once. `distinct`: the field of an element by which the handler puts
+    elements together; if two have the same, the request is not split. `inner_asked` and `inner_answered`: lists in
+    these elements, where one element's answer may be large.
+    """
+
+    asked: str
+    answered: str
+    first_version: int = 0
+    once: bool = False
+    inner_asked: str = ""
+    inner_answered: str = ""
+    distinct: str = ""
+
+
+SPLITS: Final[dict[int, Split]] = {
+    ApiKey.OFFSET_FETCH: Split("groups", "groups", 8),
+    ApiKey.FIND_COORDINATOR: Split("coordinator_keys", "coordinators", 4),
+    ApiKey.DESCRIBE_GROUPS: Split("groups", "groups"),
+    ApiKey.DELETE_GROUPS: Split("groups_names", "results", once=True),
+    ApiKey.DELETE_RECORDS: Split("topics", "topics", distinct="name"),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Split("topics", "topics"),
+    ApiKey.DESCRIBE_CONFIGS: Split("resources", "results"),
+    ApiKey.DESCRIBE_PRODUCERS: Split("topics", "topics", inner_asked="partition_indexes", inner_answered="partitions"),
+    ApiKey.DESCRIBE_TRANSACTIONS: Split("transactional_ids", "transaction_states"),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: Split("group_ids", "groups"),
+}
+
+
+class TooLarge(Exception):
+    """A request is refused because it has more than the limits of this module."""
+
+
+class Encoded(NamedTuple):
+    """The body of a response, encoded: to be sent in one go, and not copied together."""
+
+    pieces: list[bytes]
+    size: int
+
+
+class BatchContext(RequestContext):
+    """The context of a part: remembers what its answer waits for."""
+
+    __slots__ = ("epoch", "failure", "response")
+
+    def __init__(self, context: RequestContext) -> None:
+        super().__init__(context.connection, context.codec, context.correlation_id, NO_BODY)
+        self.epoch = 0
+        self.response: Any = None
+        self.failure: Callable[[], Any] | None = None
+
+    def answer_at(self, epoch: int, response: Any, failure: Callable[[], Any]) -> None:
+        self.epoch, self.response, self.failure = epoch, response, failure
+
+
+def split_of(codec: Codec, request: Any) -> Split | None:
+    """How this request is split; None if it is not."""
+    split = SPLITS.get(codec.api_key)
+    if split is None or codec.api_version < split.first_version:
+        return None
+    asked = getattr(request, split.asked)
+    if asked is None:
+        return None
+    if split.distinct and len({getattr(each, split.distinct) for each in asked}) < len(asked):
+        return None
+    return split if len(asked) > FEW or (split.inner_asked and any(_has_many(split, each) for each in asked)) else None
+
+
+def _has_many(split: Split, element: Any) -> bool:
+    return split.inner_asked != "" and len(getattr(element, split.inner_asked)) > FEW
+
+
+def decoded_aside(context: RequestContext, handler: Callable[[Any, Any], Any]) -> CooperativeTask:
+    """The response to a large request, which is still to be decoded."""
+    return CooperativeTask(_decoded(context, handler), is_change=True)
+
+
+def _decoded(context: RequestContext, handler: Callable[[Any, Any], Any]) -> TaskSteps:
+    request = yield lambda: _within_limits(context)
+    if context.closed:
+        return None
+    split = split_of(context.codec, request)
+    response = handler(context, request) if split is None else in_batches(context, request, split, handler)
+    if type(response) is CooperativeTask:
+        return (yield from response.steps)
+    return response
+
+
+def encoded_aside(context: RequestContext, slices: CooperativeTask) -> CooperativeTask:
+    """The same response, encoded on another thread, if it is one without an error that is still to be encoded."""
+    return CooperativeTask(_encoding(context, slices.steps), is_change=slices.is_change)
+
+
+def _encoding(context: RequestContext, steps: TaskSteps) -> TaskSteps:
+    response = yield from steps
+    if response is None or isinstance(response, (bytes, Encoded)):
+        return response
+    response, codec = context.amended(response), context.codec
+    if getattr(response, "error_code", 0):
+        return response
+    encoded = yield lambda: _encoded(codec, response)
+    for name in type(response).__slots__:
+        if type(elements := getattr(response, name)) is list:
+            yield from let_go(elements)
+    return Encoded([encoded], len(encoded))
+
+
+def _within_limits(context: RequestContext) -> Any:
+    """The decoded request."""
+    request, codec = context.request, context.codec
+    if codec.api_key in IN_SLICES:
+        return request
+    split = split_of(codec, request)
+    if split is None:
+        count = elements_of(request)
+    elif split.inner_asked:
+        count = 0  # answered one by one
+    else:
+        count = max([elements_of(each) if hasattr(each, "__slots__") else 1 for each in getattr(request, split.asked)])
+    if count > MAX_ELEMENTS:
+        raise TooLarge(f"the request lists {count} elements, more than {MAX_ELEMENTS}")
+    return request
+
+
+def elements_of(message: Any) -> int:
+    """How many partitions, names, … a message lists: of lists within lists, the inner elements count."""
+    total = 0
+    for name in type(message).__slots__:
+        value = getattr(message, name)
+        if type(value) is list:
+            total += sum([max(1, elements_of(each)) if hasattr(each, "__slots__") else 1 for each in value])
+    return total
+
+
+def _encoded(codec: Codec, response: Any) -> bytes:
+    out = bytearray()
+    encode_body(codec, response, out)
+    return bytes(out)
+
+
+def in_batches(
+    context: RequestContext, request: Any, split: Split, handler: Callable[[Any, Any], Any]
+) -> CooperativeTask:
+    """The response of `handler`, called for some elements of the request at a time."""
+    return CooperativeTask(_Parts(context, request, split, handler).steps())
+
+
+class _Parts:
+    """A response that is made part by part. Its bytes count among the unread ones of all connections."""
+
+    def __init__(self, context: RequestContext, request: Any, split: Split, handler: Callable[[Any, Any], Any]) -> None:
+        self._context = context
+        self._request = request
+        self._split = split
+        self._handler = handler
+        self._frame = _Frame(context.codec, split.answered)
+        self._pieces: list[bytes] = []
+        self._size = self._count = self._epoch = 0
+        self._failures: list[tuple[int, Callable[[], Any]]] = []
+        self._is_given_up = False
+
+    def steps(self) -> TaskSteps:
+        """Make it."""
+        unread = self._context.connection.door.unread
+        try:
+            return (yield from self._steps())
+        finally:
+            unread.hold(self, 0)
+
+    def give_up(self) -> None:
+        """Of all answers that are under way this one is the largest (bounds.shares.Holder)."""
+        self._is_given_up = True
+
+    def _steps(self) -> TaskSteps:
+        split = self._split
+        elements = getattr(self._request, split.asked)
+        if split.once:
+            elements = yield from _once(elements)
+        first, many = 0, 1
+        while first < len(elements):
+            part = elements[first : first + many]
+            alone = next((number for number, each in enumerate(part) if _has_many(split, each)), len(part))
+            if alone == 0:
+                yield from self._inner(part[0])
+                first, many = first + 1, 1
+                continue
+            part = part[:alone]
+            first += len(part)
+            number, many = yield from self._piece(self._frame, part, many)
+            self._count += number
+        if not (yield from is_durable(self._context, self._epoch)):
+            for index, failure in self._failures:
+                _, self._pieces[index] = self._frame.elements_of(failure())
+        return self._frame.around(self._pieces, self._count)
+
+    def _inner(self, element: Any) -> TaskSteps:
+        """Answer one element, some elements of its inner list at a time."""
+        split, asked = self._split, getattr(element, self._split.inner_asked)
+        frame = _Frame(self._context.codec, split.answered, split.inner_answered)
+        kept, self._pieces = self._pieces, []
+        first, many, count = 0, 1, 0
+        while first < len(asked):
+            part = copy.copy(element)
+            setattr(part, split.inner_asked, asked[first : first + many])
+            first += many
+            number, many = yield from self._piece(frame, [part], many)
+            count += number
+        self._frame.elements_of(frame.empty)
+        self._count += 1
+        self._pieces = [*kept, *frame.around(self._pieces, count, *self._frame.margins()).pieces]
+
+    def _piece(self, frame: _Frame, elements: list[Any], many: int) -> TaskSteps:
+        """Add the bytes of some elements' answer. Returns how many elements it has, and how many to ask for next. What
+        a single element is answered with may be large: it is encoded on another thread.
+        """
+        began_s = perf_counter()
+        response = yield from self._answer(elements)
+        took_s = perf_counter() - began_s
+
+        def encode() -> tuple[int, bytes, float]:
+            began_s = perf_counter()
+            number, encoded = frame.elements_of(response)
+            return number, encoded, perf_counter() - began_s
+
+        number, encoded, more_s = encode() if many > 1 else (yield encode)
+        self._pieces.append(encoded)
+        self._size += len(encoded)
+        if self._is_given_up:
+            raise AnswerTooLarge(f"responses of all clients have more than {MAX_UNREAD_BYTES} bytes, and this one most")
+        if self._size > MAX_ANSWER_BYTES:
+            raise AnswerTooLarge(f"the response would have more than {MAX_ANSWER_BYTES} bytes")
+        if self._size > COUNTED_BYTES:
+            self._context.connection.door.unread.hold(self, self._size)
+        yield None
+        return number, max(1, min(2 * many, int(many * PART_S / max(took_s + more_s, 1e-6))))
+
+    def _answer(self, elements: list[Any]) -> TaskSteps:
+        """The handler's response to a request that has only these elements, as it is to be encoded."""
+        part = copy.copy(self._request)
+        setattr(part, self._split.asked, elements)
+        heard = BatchContext(self._context)
+        response = self._handler(heard, part)
+        if type(response) is CooperativeTask:
+            response = yield from response.steps
+        if response is None:
+            assert heard.failure is not None, "a part is answered at once, or waits for the log"
+            response = heard.response
+            self._epoch = max(self._epoch, heard.epoch)
+            self._failures.append((len(self._pieces), heard.failure))
+        return heard.amended(response)
+
+
+def _once(elements: list[Any]) -> TaskSteps:
+    """The elements without repetitions."""
+    found: dict[Any, None] = {}
+    for first in range(0, len(elements), MANY):
+        found.update(dict.fromkeys(elements[first : first + MANY]))
+        yield None
+    return list(found)
+
+
+def is_durable(context: RequestContext, epoch: int) -> TaskSteps:
+    """Wait for the log, if something was appended (`epoch` is not 0); whether it has not failed."""
+    if not epoch:
+        return True
+    outcome: list[bool] = []
+
+    def wait(resume: Callable[[], object]) -> None:
+        def told(is_durable: bool) -> None:
+            outcome.append(is_durable)
+            resume()
+
+        context.connection.door.hold(epoch, lambda: told(True), lambda: told(False))
+
+    yield Wait(wait)
+    return outcome[0]
+
+
+class _Frame:
+    """What a response has before and behind its elements, and how it counts them. The elements are in the list `names`
+    of the response; of two names the second one is a list in the only element of the first.
+    """
+
+    def __init__(self, codec: Codec, *names: str) -> None:
+        self._codec = codec
+        self._names = names
+        element: Any = codec.response
+        for name in names:
+            element = next(
+                field.type.element.struct  # type: ignore[union-attr]  # an array of structs
+                for field in schema_of(element).fields
+                if field.name == name
+            )
+        self._element: Any = element
+        self._head = b""
+        self._tail = b""
+        #: the last response without its elements
+        self.empty: Any = None
+
+    def elements_of(self, response: Any) -> tuple[int, bytes]:
+        """How many elements a response has, and their bytes. `response` is a message, or a body without an error."""
+        if isinstance(response, bytes):
+            encoded, message = response, self._codec.response()
+        else:
+            encoded, message = self._encoded(response), response
+        self.empty = self.with_elements(message, [])
+        head, tail = self.rest_of(message)
+        stop = len(encoded) - tail
+        self._head, self._tail = encoded[:head], encoded[stop:]
+        if self._codec.flexible:
+            number, start = _read_count(encoded, head)
+        else:
+            number, start = int.from_bytes(encoded[head : head + 4], "big"), head + 4
+        return number, encoded[start:stop]
+
+    def around(self, pieces: list[bytes], count: int, head: int = 0, tail: int = 0) -> Encoded:
+        """The whole response, without its first `head` and its last `tail` bytes."""
+        number = write_uvarint(count + 1) if self._codec.flexible else count.to_bytes(4, "big")
+        found = [(self._head + number)[head:], *pieces, self._tail[: len(self._tail) - tail]]
+        return Encoded(found, sum(map(len, found)))
+
+    def margins(self) -> tuple[int, int]:
+        """How many bytes are before and behind the only element of a response."""
+        return len(self._head) + (1 if self._codec.flexible else 4), len(self._tail)
+
+    def with_elements(self, message: Any, elements: list[Any]) -> Any:
+        """A copy of a response with other elements."""
+        made = copy.copy(message)
+        if len(self._names) == 1:
+            setattr(made, self._names[0], elements)
+        else:
+            outer = copy.copy(getattr(made, self._names[0])[0])
+            setattr(outer, self._names[1], elements)
+            setattr(made, self._names[0], [outer])
+        return made
+
+    def rest_of(self, message: Any) -> tuple[int, int]:
+        """How many bytes are before the number of elements, and behind the last element: what differs first between no
+        element and one is their number.
+        """
+        none = self._encoded(self.with_elements(message, []))
+        one = self._encoded(self.with_elements(message, [self._element()]))
+        first = next(at for at, byte in enumerate(none) if byte != one[at])
+        head, number = (first, 1) if self._codec.flexible else (first - 3, 4)
+        return head, len(none) - head - number
+
+    def _encoded(self, message: Any) -> bytes:
+        return _encoded(self._codec, message)
+
+
+def _read_count(encoded: bytes, pos: int) -> tuple[int, int]:
+    """The number of elements, which is written plus one as a varint; and where the first of them is."""
+    value = encoded[pos]
+    pos += 1
+    if value > 0x7F:
+        value, pos = read_uvarint(encoded, pos, value)
+    return value - 1, pos

@@ -1,0 +1,300 @@
+"""Responses that are made in slices, so that no request holds the event loop for long.
+
+A handler whose work grows with its request, or with the coordinator's state, returns `CooperativeTask`: a generator
+that yields wherever it can be interrupted, and returns the response. The generator runs for `SLICE_S`; then other work
+has its turn. All generators of a process share these slices, in turn: a hundred such requests take longer, and delay
+others as little as one. The yielded value says when the generator continues:
+
+- None: at its next turn;
+- a function: another thread calls it, and the `yield` returns its result or raises its exception;
+- `Wait`: when its callback is called.
+
+The state of the coordinator may change wherever the generator yields.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from functools import partial
+from time import perf_counter
+from typing import Any, Final, Protocol, TypeVar
+
+from coordinatord.base.observe.metrics import Metrics
+from coordinatord.base.threads import ThreadWorker, Worker, computing
+
+SLICE_S: Final = 0.004
+"""Maximum duration of a slice in seconds: the longest time that a request of another client waits, in addition to
+requests of its own kind.
+"""
+
+Element = TypeVar("Element")
+Made = TypeVar("Made")
+
+MAX_RUNNING: Final = 8
+"""Maximum number of requests that are served in slices at one time. The memory of each of them is limited; later
+requests wait undecoded.
+"""
+
+
+class Wait:
+    """Yielded by a generator that waits: `begin` receives the function that resumes the generator."""
+
+    __slots__ = ("begin",)
+
+    def __init__(self, begin: Callable[[Callable[[], object]], object]) -> None:
+        self.begin = begin
+
+
+TaskSteps = Generator[Callable[[], Any] | Wait | None, Any, Any]
+
+
+class CooperativeTask:
+    """A handler's result if these steps make the response. `is_change`: the steps continue although the peer has
+    disconnected.
+    """
+
+    __slots__ = ("is_change", "steps")
+
+    def __init__(self, steps: TaskSteps, *, is_change: bool = False) -> None:
+        self.steps = steps
+        self.is_change = is_change
+
+
+class Aside(Protocol):
+    """Calls `job` on another thread, and then `done` with its result or its exception on the loop's thread."""
+
+    def __call__(self, job: Callable[[], Any], done: Callable[[Any, BaseException | None], object]) -> object: ...
+
+
+def _done_here(steps: TaskSteps, job: Callable[[], Any]) -> Any:
+    """Run a job on this thread instead of another; returns what the steps yield then."""
+    try:
+        result = job()
+    except Exception as error:
+        return steps.throw(error)
+    return steps.send(result)
+
+
+class _Running:
+    """A generator in progress. `finished` receives the response; `failed` is called after an exception, which
+    is a bug.
+    """
+
+    __slots__ = ("error", "failed", "finished", "is_given_up", "slices", "value")
+
+    def __init__(
+        self,
+        slices: CooperativeTask,
+        finished: Callable[[Any], object],
+        failed: Callable[[], object],
+        is_given_up: Callable[[], bool],
+    ) -> None:
+        self.slices = slices
+        self.finished = finished
+        self.failed = failed
+        self.is_given_up = is_given_up
+        self.value: Any = None
+        self.error: BaseException | None = None
+
+
+class TaskScheduler:
+    """Runs generators, a slice in each turn of the event loop."""
+
+    def __init__(
+        self, call_soon: Callable[..., object], aside: Aside | None = None, metrics: Metrics | None = None
+    ) -> None:
+        """Without `aside`, a job runs on the event loop's thread."""
+        self._call_soon = call_soon
+        self._aside = aside
+        self._longest = (metrics or Metrics()).longest_turn
+        self._ready: deque[_Running] = deque()
+        self._waiting: deque[_Running] = deque()
+        self._is_due = False
+        #: number of generators that have begun and have not ended
+        self.running = 0
+
+    def run(
+        self,
+        slices: CooperativeTask,
+        finished: Callable[[Any], object],
+        failed: Callable[[], object],
+        is_given_up: Callable[[], bool],
+    ) -> None:
+        """Run the steps from the next turn on. `failed` is called within the handler of the exception."""
+        running = _Running(slices, finished, failed, is_given_up)
+        if self.running >= MAX_RUNNING:
+            self._waiting.append(running)
+            return
+        self.running += 1
+        self._resume(running)
+
+    def _resume(self, running: _Running) -> None:
+        self._ready.append(running)
+        if not self._is_due:
+            self._is_due = True
+            self._call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """Run one slice of the generator whose turn it is."""
+        began_s = perf_counter()
+        self._one_slice()
+        took_s = perf_counter() - began_s
+        if took_s > self._longest.seconds:
+            self._longest.seconds = took_s
+
+    def _one_slice(self) -> None:
+        self._is_due = False
+        running = self._ready.popleft()
+        if self._ready:
+            self._is_due = True
+            self._call_soon(self._turn)
+        slices = running.slices
+        if not slices.is_change and running.is_given_up():
+            slices.steps.close()
+            self._end()
+            return
+        try:
+            self._slice(running)
+        except StopIteration as end:
+            self._end()
+            try:
+                running.finished(end.value)
+            except Exception:
+                running.failed()
+        except Exception:
+            self._end()
+            running.failed()
+
+    def _slice(self, running: _Running) -> None:
+        steps, value, error = running.slices.steps, running.value, running.error
+        running.value = running.error = None
+        end_s = perf_counter() + SLICE_S
+        waits = steps.send(value) if error is None else steps.throw(error)
+        while not isinstance(waits, Wait):
+            if waits is None:
+                if perf_counter() >= end_s:
+                    self._resume(running)
+                    return
+                waits = next(steps)
+            elif self._aside is None:
+                waits = _done_here(steps, waits)
+            else:
+                self._aside(waits, partial(self._done, running))
+                return
+        waits.begin(lambda: self._resume(running))
+
+    def _done(self, running: _Running, result: Any, error: BaseException | None) -> None:
+        running.value, running.error = result, error
+        self._resume(running)
+
+    def _end(self) -> None:
+        self.running -= 1
+        if self._waiting:
+            self.running += 1
+            self._resume(self._waiting.popleft())
+
+
+class BackgroundThread:
+    """Calls jobs one after the other on a thread, which the first job starts, or on `worker`."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, worker: Worker | None = None) -> None:
+        self._loop = loop
+        self._worker = worker
+
+    def __call__(self, job: Callable[[], Any], done: Callable[[Any, BaseException | None], object]) -> None:
+        """Run `job` on the thread, then `done` on the loop's thread, with its result or the exception that it
+        raised.
+        """
+        if self._worker is None:
+            self._worker = ThreadWorker("aside")
+        self._worker.submit(lambda: self._run(job, done))
+
+    def _run(self, job: Callable[[], Any], done: Callable[[Any, BaseException | None], object]) -> None:
+        result: Any = None
+        failure: BaseException | None = None
+        try:
+            with computing():
+                result = job()
+        except BaseException as error:
+            failure = error
+        # RuntimeError: the loop was closed meanwhile; nothing waits for the result any more
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(done, result, failure)
+
+
+class OneAtATime:
+    """Changes that must not overlap: each waits for the earlier ones."""
+
+    def __init__(self) -> None:
+        self._is_busy = False
+        self._waiting: deque[Callable[[], object]] = deque()
+
+    def steps(self, steps: TaskSteps) -> TaskSteps:
+        """Return steps that wait for their turn and then run `steps`."""
+        if self._is_busy:
+            yield Wait(self._waiting.append)
+        self._is_busy = True
+        try:
+            return (yield from steps)
+        finally:
+            if self._waiting:
+                self._waiting.popleft()()  # still busy
+            else:
+                self._is_busy = False
+
+
+PAUSE: Final = 50
+"""Elements between two reads of the clock, where each element takes some microseconds."""
+
+
+def made_of(elements: Iterable[Element], make: Callable[[Element], Made]) -> Generator[None, Any, list[Made]]:
+    """Return the results of `make` for all elements, with pauses."""
+    made = []
+    for number, element in enumerate(elements):
+        made.append(make(element))
+        if number % PAUSE == PAUSE - 1:
+            yield None
+    return made
+
+
+def any_of(elements: Iterable[Element], holds: Callable[[Element], bool]) -> Generator[None, Any, bool]:
+    """Return whether `holds` is true for any of the elements, with pauses."""
+    for number, element in enumerate(elements):
+        if holds(element):
+            return True
+        if number % PAUSE == PAUSE - 1:
+            yield None
+    return False
+
+
+def let_go(*containers: list[Any] | dict[Any, Any]) -> Generator[None, Any, None]:
+    """Empty lists and dictionaries, with pauses: freeing a hundred thousand objects at once would take 20 ms."""
+    for container in containers:
+        while container:
+            if isinstance(container, list):
+                del container[-PAUSE:]
+            else:
+                for _ in range(min(PAUSE, len(container))):
+                    container.popitem()
+            yield None
+
+
+def run_through(steps: TaskSteps) -> Any:
+    """Return the steps' result, without a pause: for small requests, and for tests."""
+    value: Any = None
+    error: BaseException | None = None
+    try:
+        while True:
+            waits = steps.send(value) if error is None else steps.throw(error)
+            value = error = None
+            if waits is not None:
+                assert not isinstance(waits, Wait), "nobody would call back"
+                try:
+                    value = waits()
+                except Exception as raised:
+                    error = raised
+    except StopIteration as end:
+        return end.value
