@@ -1,4 +1,4 @@
-"""One process, assembled: the daemon, its workers, its storage, and what stands in front of the handlers.
+"""One process, assembled: the daemon, its workers, its storage, and the checks and shortcuts before the handlers.
 
 daemon/      assembles, starts and drains one process: `daemon.Daemon`
 workers/     `--workers N`: the supervisor of several processes

@@ -1,4 +1,4 @@
-"""A group and a transactional id, as a test sees them: reads, verbs and waits."""
+"""A group and a transactional id in a test: properties, commands and waits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coordinatord.testing.views import GroupView, MemberView, Rebalance, TopicPa
 from coordinatord.testing.waits import Looking, Waited, refuse_plain_with
 
 TIMEOUT_S = 30.0
-"""How long waits wait unless they are told."""
+"""Default timeout of waits, in seconds."""
 
 
 class Offsets(Protocol):
@@ -23,7 +23,7 @@ class Offsets(Protocol):
 
 
 class Group:
-    """`kafka.group(group_id)`. Members are named by member id, client id or group.instance.id."""
+    """The result of `kafka.group(group_id)`. Members are named by member id, client id or group.instance.id."""
 
     def __init__(self, link: Link, group_id: str, offsets: Offsets) -> None:
         self.group_id = group_id
@@ -37,17 +37,17 @@ class Group:
 
     @property
     def view(self) -> GroupView:
-        """The group as it is now; its state is Dead if there is none."""
+        """The present state of the group; `state` is Dead if the group does not exist."""
         return GroupView.of(self._link.call("group", group=self.group_id))
 
     @property
     def state(self) -> str:
-        """Its state, as Kafka calls it."""
+        """The state of the group, by Kafka's name."""
         return self.view.state
 
     @property
     def members(self) -> tuple[MemberView, ...]:
-        """Its members, the oldest first."""
+        """The members of the group, the oldest first."""
         return self.view.members
 
     @property
@@ -57,12 +57,12 @@ class Group:
 
     @property
     def node(self) -> int:
-        """The id of the node that coordinates it."""
+        """The id of the node that coordinates the group."""
         return self.view.node
 
     @property
     def rebalances(self) -> tuple[Rebalance, ...]:
-        """The last hundred rebalances, the latest last; of a group of the consumer protocol, its epochs."""
+        """The last hundred rebalances, the latest last; in a group of the consumer protocol, its group epochs."""
         self._link.call("groups")  # another broker has no ledger
         return self.view.rebalances
 
@@ -71,12 +71,14 @@ class Group:
     def until(
         self, holds: Callable[[GroupView], object], timeout: float = TIMEOUT_S, what: str = "what `until` asks for"
     ) -> Waited[GroupView]:
-        """Wait until `holds(view)` is true; the result is that view. Raises NotInTime."""
+        """Wait until `holds(view)` is true; the result is that view. `timeout` is in seconds. Raises NotInTime, with
+        `what` in its message.
+        """
         return self._looking(f"group {self.group_id}: {what}", holds, timeout).waited()
 
     def until_stable(self, members: int | None = None, timeout: float = TIMEOUT_S) -> Waited[GroupView]:
-        """Wait until the group is Stable, with so many members, at least one: without members a group is Empty. Raises
-        NotInTime, and KafkaError at once for less than one member.
+        """Wait until the group is Stable with `members` members, or with any number of them: a group without members is
+        Empty. Raises NotInTime, and KafkaError at once if `members` is less than one.
         """
         if members is not None and members < 1:
             raise KafkaError(
@@ -91,14 +93,14 @@ class Group:
         return self.until(holds, timeout, f"Stable{wanted}")
 
     def until_empty(self, timeout: float = TIMEOUT_S) -> Waited[GroupView]:
-        """Wait until the group has no members."""
+        """Wait until the group has no members. Raises NotInTime."""
         return self.until(lambda view: not view.members, timeout, "no members")
 
     def until_assigned(
         self, member: str | None = None, partitions: int | None = None, timeout: float = TIMEOUT_S
     ) -> Waited[GroupView]:
-        """Wait until the group is Stable and a member, or all together, have so many partitions; without a number, at
-        least one.
+        """Wait until the group is Stable and `member`, or all members together, have `partitions` partitions; without a
+        number, at least one. Raises NotInTime.
         """
 
         def holds(view: GroupView) -> bool:
@@ -168,7 +170,9 @@ class Group:
     # Verbs
 
     def rebalance(self, reason: str = "a test", timeout: float = TIMEOUT_S) -> Rebalancing:
-        """Make the group rebalance now. As a block, `with` or `async with`, it waits at its end until it is Stable."""
+        """Start a rebalance of the group. The result can be used as a block, `with` or `async with`: at its end the
+        block waits until the group is Stable, up to `timeout` seconds.
+        """
         before = self._link.call("rebalance", group=self.group_id, reason=reason)["generation_before"]
 
         def holds(view: GroupView) -> bool:
@@ -177,45 +181,45 @@ class Group:
         return Rebalancing(self._looking(f"group {self.group_id}: Stable after {reason!r}", holds, timeout))
 
     def expire(self, member: str) -> str:
-        """End a member's session now, as if nothing had been heard of it; returns its member id. A client that is alive
-        joins again when it learns of that.
+        """End a member's session at once, as if its heartbeats had stopped. Returns its member id. A client that is
+        alive joins again after its next error response.
         """
         expired: str = self._link.call("expire", group=self.group_id, member=member)["member_id"]
         return expired
 
     def kick(self, member: str) -> str:
-        """Remove a member, as an operator does; returns its member id."""
+        """Remove a member, like an operator. Returns its member id."""
         removed: str = self._link.call("kick", group=self.group_id, member=member)["member_id"]
         return removed
 
     def move(self) -> None:
-        """Move the coordinator: requests get NOT_COORDINATOR until a client has looked for it anew. Groups of the same
-        partition of __consumer_offsets move with it, as in Kafka.
+        """Move the coordinator: requests get NOT_COORDINATOR until a client has found the coordinator again. Groups of
+        the same partition of __consumer_offsets move with it, as in Kafka.
 
         A consumer of aiokafka 0.14 that commits automatically and stops before it has found the coordinator again hangs
-        in `stop()`: once it closes, it looks for no coordinator, and repeats its last commit for ever
+        in `stop()`: during its close it does not search for a coordinator, and repeats its last commit forever
         (GroupCoordinator.ensure_coordinator_known, commit_offsets). `await consumer.commit()` before the stop finds the
         coordinator; with `enable_auto_commit=False` there is no last commit.
         """
         self._link.call("move", group=self.group_id)
 
     def loading(self) -> Loading:
-        """A block in which requests get COORDINATOR_LOAD_IN_PROGRESS."""
+        """Return a block in which requests get COORDINATOR_LOAD_IN_PROGRESS."""
         return Loading(self._link, self.group_id)
 
     def no_rebalance(self) -> NoRebalance:
-        """A block that fails if the group has rebalanced in it."""
+        """Return a block that raises AssertionError if the group has rebalanced in it."""
         return NoRebalance(self)
 
 
 class Rebalancing:
-    """A rebalance that has begun. See Group.rebalance."""
+    """A rebalance that has begun: the result of Group.rebalance."""
 
     def __init__(self, looking: Looking[GroupView]) -> None:
         self._looking = looking
 
     def until_stable(self) -> Waited[GroupView]:
-        """Wait until it has ended."""
+        """Wait until the rebalance has ended. Raises NotInTime."""
         return self._looking.waited()
 
     def __enter__(self) -> Self:
@@ -235,7 +239,7 @@ class Rebalancing:
 
 
 class Loading:
-    """See Group.loading."""
+    """A block in which the group's coordinator is loading: the result of Group.loading."""
 
     def __init__(self, link: Link, group_id: str) -> None:
         self._link = link
@@ -257,7 +261,7 @@ class Loading:
 
 
 class NoRebalance:
-    """See Group.no_rebalance."""
+    """A block in which the group must not rebalance: the result of Group.no_rebalance."""
 
     def __init__(self, group: Group) -> None:
         self._group = group
@@ -285,7 +289,7 @@ class NoRebalance:
 
 
 class Transaction:
-    """`kafka.transaction(transactional_id)`."""
+    """The result of `kafka.transaction(transactional_id)`."""
 
     def __init__(self, link: Link, transactional_id: str) -> None:
         self.transactional_id = transactional_id
@@ -293,7 +297,7 @@ class Transaction:
 
     @property
     def state(self) -> str:
-        """Its state, as Kafka calls it."""
+        """The state of the transactional id, by Kafka's name."""
         told: str = self._link.call("transaction", transactional_id=self.transactional_id)["state"]
         return told
 

@@ -1,4 +1,4 @@
-"""DescribeGroups and ListGroups of one group. Read-only."""
+"""Responses to DescribeGroups and ListGroups for one group. Read-only."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kafka_wire.errors import ErrorCode
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
-"""The group types that ListGroups shows."""
+"""The group types that ListGroups returns."""
 
 
 def describe(group: Group | None, group_id: str, version: int) -> DescribedGroup:
-    """A group's state and members. A group that does not exist is Dead, from v6 with an error (KIP-1043); so is one of
-    the consumer protocol, which has a request of its own.
+    """Return a group's state and members. A group that does not exist is Dead, from v6 with an error (KIP-1043). A
+    group of the consumer protocol is Dead, too: ConsumerGroupDescribe describes it.
     """
     if group is None or not group.exists or group.consumer is not None:
         if version >= 6:
@@ -41,17 +41,17 @@ def describe(group: Group | None, group_id: str, version: int) -> DescribedGroup
 
 
 def states_of(filters: Sequence[str] | None) -> Set[str]:
-    """The states that a ListGroups request asks for, in lower case: filters ignore case."""
+    """Return the states that a ListGroups request filters by, in lower case: filters ignore case."""
     return {name.lower().strip() for name in filters or ()}
 
 
 def types_of(filters: Sequence[str] | None) -> Set[str]:
-    """The types of groups that it asks for, in lower case."""
+    """Return the group types that a ListGroups request filters by, in lower case."""
     return {name.lower() for name in filters or ()}
 
 
 def list_group(group: Group, states: Set[str] = frozenset(), types: Set[str] = frozenset()) -> ListedGroup | None:
-    """The group's entry in ListGroups; None if it does not exist, or is not of these states and types."""
+    """Return the group's entry in ListGroups; None if the group does not exist, or does not match the filters."""
     if not group.exists:
         return None
     consumer = group.consumer

@@ -1,8 +1,8 @@
 """The events of a group. `HeartbeatRequest` and `OffsetDeleteRequest` are events themselves.
 
 Behaviour that depends on the request's version is a field of the event, so that steps need no versions; `of` makes the
-event from a request and its version. `reply_to` is opaque, hashable and not None: the shell finds the parked request
-by it. `client_host` has the format of Java's InetAddress.toString() ("/127.0.0.1"), because it is logged.
+event from a request and its version. `reply_to` is opaque, hashable and not None: the shell finds the parked request by
+it. `client_host` has the format of Java's InetAddress.toString() ("/127.0.0.1"), because it is logged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafka_wire.api.txn_offset_commit import TxnOffsetCommitRequest
 from kafka_wire.errors import ErrorCode
 
 MayDescribe = Callable[[str], bool]
-"""Whether whoever sent a request may learn that there is a topic of this name."""
+"""Function that returns True if the client of a request may learn that a topic of this name exists."""
 
 
 @dataclass(slots=True, repr=False, eq=False)
@@ -36,7 +36,7 @@ class Join:
     supports_skipping_assignment: bool = True  # v9+, KIP-814
     rebalance_timeout_ms: int | None = None  # None: as in the request
     may_describe: MayDescribe | None = None  # None: all topics
-    has_room: bool = True  # false: max.pending.members ids are handed out and not used yet
+    has_room: bool = True  # false: max.pending.members ids have been returned to clients and not been used yet
 
     @classmethod
     def of(
@@ -49,14 +49,16 @@ class Join:
         may_describe: MayDescribe | None = None,
         has_room: bool = True,
     ) -> Join:
-        """v0 has no rebalance timeout and uses the session timeout; a null client id counts as an empty one."""
+        """Make the event from a request. v0 has no rebalance timeout and uses the session timeout; a null client id
+        becomes an empty one.
+        """
         timeout_ms = request.session_timeout_ms if version == 0 else None
         known, skips = version >= 4, version >= 9
         return cls(request, reply_to, client_id or "", client_host, known, skips, timeout_ms, may_describe, has_room)
 
     @property
     def wants_id(self) -> bool:
-        """Whether it is answered with a member id, with which the client is to join again."""
+        """True if the response is a member id, with which the client must join again."""
         request = self.request
         return self.require_known_member_id and not request.member_id and request.group_instance_id is None
 
@@ -85,7 +87,7 @@ class Leave:
 
     @classmethod
     def of(cls, request: LeaveGroupRequest, version: int) -> Leave:
-        """Before v3 the request itself names the one member that leaves."""
+        """Make the event from a request. Before v3 the request itself contains the id of the one member that leaves."""
         if version >= 3:
             return cls(request, request.members)
         return cls(request, [MemberIdentity(member_id=request.member_id)], single=True)
@@ -98,7 +100,7 @@ class ConsumerHeartbeat:
     request: ConsumerGroupHeartbeatRequest
     client_id: str
     client_host: str
-    member_id_required: bool = True  # v1+: the client makes the member's id
+    member_id_required: bool = True  # v1+: the client generates the member's id
     reply_to: Any = None
     may_describe: MayDescribe | None = None  # None: all topics
 
@@ -112,7 +114,7 @@ class ConsumerHeartbeat:
         reply_to: Any = None,
         may_describe: MayDescribe | None = None,
     ) -> ConsumerHeartbeat:
-        """A null client id counts as an empty one."""
+        """Make the event from a request. A null client id becomes an empty one."""
         return cls(request, client_id or "", client_host, version >= 1, reply_to, may_describe)
 
 
@@ -126,7 +128,7 @@ class Commit:
 
     @classmethod
     def of(cls, request: OffsetCommitRequest, version: int) -> Commit:
-        """Clients before v9 know ILLEGAL_GENERATION only."""
+        """Make the event from a request. Clients before v9 support ILLEGAL_GENERATION only."""
         return cls(request) if version >= 9 else cls(request, ErrorCode.ILLEGAL_GENERATION, False)
 
 
@@ -149,21 +151,21 @@ class EndTransaction:
 
 @dataclass(slots=True, repr=False, eq=False)
 class TimedOut:
-    """A timer that a step asked for has passed its deadline."""
+    """A timer, set by a step, that has passed its deadline."""
 
     key: TimerKey
 
 
 @dataclass(slots=True, repr=False, eq=False)
 class Rebalance:
-    """Rebalance without another cause: for tests. `reason` is theirs."""
+    """A rebalance without another cause, for tests. `reason` is the test's."""
 
     reason: str
 
 
 @dataclass(slots=True, repr=False, eq=False)
 class Delete:
-    """DeleteGroups names this group; `reply` is its DeletableGroupResult."""
+    """A DeleteGroups request for this group; `reply` is its DeletableGroupResult."""
 
 
 @dataclass(slots=True, repr=False, eq=False)
@@ -175,7 +177,7 @@ class Expire:
 
 @dataclass(slots=True, repr=False, eq=False)
 class TopicDeleted:
-    """A topic was deleted: delete its offsets, except those committed for another topic of the same name."""
+    """Deletion of a topic: delete its offsets, except those committed for another topic of the same name."""
 
     topic: str
     topic_id: bytes
@@ -183,7 +185,7 @@ class TopicDeleted:
 
 @dataclass(slots=True, repr=False, eq=False)
 class Unload:
-    """This coordinator stops serving the group: parked requests are answered with `error`. Nothing is logged."""
+    """End of service: this coordinator stops serving the group, and parked requests get `error`. Nothing is logged."""
 
     error: ErrorCode = ErrorCode.NOT_COORDINATOR
 

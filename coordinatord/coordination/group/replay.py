@@ -1,10 +1,10 @@
-"""Durable state and its one writer.
+"""Durable state of a group, and the only functions that write it.
 
 The durable state of a classic group is its committed offsets, the offsets of open transactions, and the last logged
 GroupMetadataValue (generation, protocol, leader, members, and their assignments at the last sync; no members for an
-Empty group). A load needs its members once, to make `group.members` of them; then they are dropped from it. A group of
-the consumer protocol has offsets, too, and the records of consumer/replay.py. `replay` applies one record of
-`__consumer_offsets`, live and at start-up alike, so log and memory cannot disagree. All records but plain commits,
+Empty group). A load uses the members of that value once, to build `group.members`, and then drops them from the value.
+A group of the consumer protocol has offsets, too, and the records of consumer/replay.py. `replay` applies one record of
+`__consumer_offsets`, both live and at start-up, so log and memory cannot differ. All records except plain commits,
 which every member sends every few seconds, increment `Group.version`.
 """
 
@@ -26,9 +26,10 @@ NO_PRODUCER_ID = -1
 
 
 def replay(group: Group, key: Any, value: Any, producer_id: int = NO_PRODUCER_ID) -> None:
-    """Apply one record; a `value` of None is a tombstone. Keys of other kinds are ignored.
+    """Apply one record; a `value` of None is a tombstone.
 
-    `producer_id` is that of the record's batch: if set, the record is part of a transaction.
+    `producer_id` is that of the record's batch: if set, the record is part of a transaction. Raises AssertionError for
+    a key that is not a record of a group.
     """
     group.version += 1
     if type(key) is OffsetCommitKey:
@@ -46,7 +47,9 @@ def replay(group: Group, key: Any, value: Any, producer_id: int = NO_PRODUCER_ID
 
 
 def replay_offset(group: Group, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
-    """An offset creates the group, as a simple one if no member ever joined; its tombstone does not delete it."""
+    """Apply a committed offset. The offset creates the group, as a simple group if no member ever joined; its tombstone
+    does not delete the group.
+    """
     offsets = group.offsets
     pending = group.pending
     if value is not None:
@@ -68,7 +71,7 @@ def replay_offset(group: Group, key: OffsetCommitKey, value: OffsetCommitValue |
 
 
 def replay_offsets(group: Group, topic: str, values: list[tuple[int, OffsetCommitValue]]) -> None:
-    """A plain commit of several partitions of one topic."""
+    """Apply a plain commit of several partitions of one topic."""
     group.exists = True
     if group.pending is not None:
         for partition, _ in values:
@@ -81,7 +84,7 @@ def replay_offsets(group: Group, topic: str, values: list[tuple[int, OffsetCommi
 
 
 def replay_pending(group: Group, key: OffsetCommitKey, value: OffsetCommitValue, producer_id: int) -> None:
-    """An offset that a transaction commits stays pending until the transaction's marker."""
+    """Apply an offset that a transaction commits: the offset stays pending until the transaction's marker."""
     group.exists = True
     if group.pending is None:
         group.pending = PendingOffsets()
@@ -89,7 +92,7 @@ def replay_pending(group: Group, key: OffsetCommitKey, value: OffsetCommitValue,
 
 
 def replay_marker(group: Group, producer_id: int, *, committed: bool) -> None:
-    """A transaction has ended: commit its pending offsets, or drop them."""
+    """Apply the end of a transaction: commit its pending offsets, or drop them."""
     pending = group.pending
     if pending is None:
         return
@@ -100,15 +103,15 @@ def replay_marker(group: Group, producer_id: int, *, committed: bool) -> None:
 
 
 def replay_metadata(group: Group, value: GroupMetadataValue | None) -> None:
-    """The last value counts. A tombstone deletes the group, unless it has offsets: when a group in Kafka switches to
-    the consumer protocol, the tombstone ends only its classic half.
+    """Apply a GroupMetadataValue; the last one counts. A tombstone deletes the group, unless it has offsets: when a
+    group in Kafka switches to the consumer protocol, the tombstone ends only the classic part of the group.
     """
     group.metadata = value
     group.exists = _is_left(group)
 
 
 def drop_logged_members(group: Group) -> None:
-    """Keep all of the last GroupMetadataValue but its members, which `group.members` has: 28 MB of 250,000 members."""
+    """Drop the members of the last GroupMetadataValue, which are in `group.members`: 28 MB for 250,000 members."""
     logged = group.metadata
     if logged is not None and logged.members:
         group.metadata = _group_logged(
@@ -117,7 +120,7 @@ def drop_logged_members(group: Group) -> None:
 
 
 def _is_left(group: Group) -> bool:
-    """Whether anything of the group is in the log."""
+    """Return whether the log contains any state of the group."""
     is_a_group = group.metadata is not None or group.consumer is not None
     return is_a_group or bool(group.offsets) or group.pending is not None
 
@@ -129,7 +132,7 @@ def write(group: Group, key: Any, value: Any, result: Result) -> None:
 
 
 def write_offsets(group: Group, topic: str, values: list[tuple[int, OffsetCommitValue]], result: Result) -> None:
-    """The same for the offsets of one topic."""
+    """Change the offsets of one topic in a step: apply the commit and add it to the result."""
     replay_offsets(group, topic, values)
     result.offsets.append((topic, values))
 
@@ -137,7 +140,9 @@ def write_offsets(group: Group, topic: str, values: list[tuple[int, OffsetCommit
 def write_pending(
     group: Group, producer: tuple[int, int], key: OffsetCommitKey, value: OffsetCommitValue, result: Result
 ) -> None:
-    """The same for a transactional record. All such records of a step have the same producer (id, epoch)."""
+    """Change transactional state in a step: apply the record and add it to the result. All such records of a step have
+    the same producer (id, epoch).
+    """
     replay(group, key, value, producer[0])
     result.producer = producer
     result.records.append((key, value))

@@ -1,11 +1,13 @@
-"""What one step asks of the shell: records to log, replies to send once those are durable, timers to set.
+"""The result of one step: records to log, responses to send once these records are durable, timers to set.
 
-`reply` answers the event's own request; None means that it is parked, or that the event is not a request. `replies`
-answer requests parked earlier. `dropped` are parked requests that are never answered, as in Kafka: the earlier request
-of a member that asks again on another connection, or that leaves while it waits.
+`reply` is the response to the event's own request; None means that the request is parked, or that the event is not a
+request. `replies` are responses to requests parked earlier. `dropped` are parked requests that never get a response, as
+in Kafka: the earlier request of a member that repeats the request on another connection, or that leaves while its
+request is parked.
 
-`changes` and `trigger` go to the rebalance ledger: who joined and why, who was dropped and why, and what made the group
-rebalance. The shell adds the time. `ended` are accounts of epochs that are over (consumer/account.py).
+`changes` and `trigger` go to the rebalance ledger: the members that joined or were dropped, with the cause of each, and
+the cause of the rebalance. The shell adds the time. `ended` are the accounts of completed group epochs
+(consumer/account.py).
 """
 
 from __future__ import annotations
@@ -22,14 +24,14 @@ JOIN = "join"
 SYNC = "sync"
 
 NO_REASON = "not provided"
-"""Replaces the client's own reason (KIP-800) if it gave none."""
+"""Reason in the ledger if the client gave none (KIP-800)."""
 
 MAX_REASON = 255
 """Maximum characters kept of a client's reason: as many as Kafka's own clients send (KIP-800)."""
 
 
 class TimerKey(NamedTuple):
-    """Names a timer across all groups. `kind` is SESSION (of `member_id`), JOIN or SYNC (of the group)."""
+    """The key of a timer, unique across all groups. `kind` is SESSION (of `member_id`), JOIN or SYNC (of the group)."""
 
     group_id: str
     kind: str
@@ -37,20 +39,24 @@ class TimerKey(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """Set the timer, replacing an earlier one of the same key: `TimedOut(key)` at `deadline_ms` or soon after."""
+    """Instruction to set a timer, replacing an earlier one of this key:
+    `TimedOut(key)` at `deadline_ms` or soon after.
+    """
 
     key: TimerKey
     deadline_ms: int
 
 
 class Cancel(NamedTuple):
-    """Unset the timer. A `TimedOut` that arrives nevertheless does no harm."""
+    """Instruction to cancel a timer. A `TimedOut` that arrives nevertheless has no effect."""
 
     key: TimerKey
 
 
 class Transition(NamedTuple):
-    """The group's state changed; `generation_id` is the one after (in a consumer group: its epoch)."""
+    """A change of the group's state; `generation_id` is the one after the
+    change (in a consumer group: the group epoch).
+    """
 
     group_id: str
     old: GroupState | ConsumerState
@@ -60,7 +66,7 @@ class Transition(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """A member sent an accepted JoinGroup that takes part in a rebalance. `reason` is the client's own (KIP-800)."""
+    """An accepted JoinGroup of a member that takes part in a rebalance. `reason` is the client's own (KIP-800)."""
 
     member_id: str
     group_instance_id: str | None
@@ -70,7 +76,7 @@ class Joined(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """A member, or a pending id, was removed from the group. `cause` is one of Cause."""
+    """The removal of a member, or of a pending id, from the group. `cause` is one of Cause."""
 
     member_id: str
     group_instance_id: str | None
@@ -78,7 +84,7 @@ class Dropped(NamedTuple):
 
 
 class Trigger(NamedTuple):
-    """What made a group rebalance. `kind` is one of Why, `reason` the client's own (KIP-800)."""
+    """The cause of a rebalance. `kind` is one of Why, `reason` the client's own (KIP-800)."""
 
     kind: str
     text: str  # for humans: names members
@@ -95,11 +101,13 @@ Offsets = tuple[str, list[tuple[int, OffsetCommitValue]]]
 
 @dataclass(slots=True, init=False, repr=False)
 class Result:
-    """See the module's docstring. Some results are shared constants: the shell reads results and never changes them."""
+    """The result of a step; the module's docstring explains the fields. Some results are shared constants: the shell
+    must not change a result.
+    """
 
     reply: Any
     records: list[Record]
-    offsets: list[Offsets]  # records too, without keys because there are so many
+    offsets: list[Offsets]  # records as well, without keys because there are so many
     producer: tuple[int, int] | None  # (producer id, epoch): the records are part of its transaction
     replies: list[tuple[Any, Any]]
     dropped: list[Any]
@@ -108,10 +116,10 @@ class Result:
     changes: list[Joined | Dropped]
     trigger: Trigger | None  # of the rebalance that began in this step
     ended: tuple[Any, ...]
-    asked_by: Any  # the `reply_to` of the event itself: `reply` answers it if this step completes it
+    asked_by: Any  # the `reply_to` of the event itself: `reply` is its response if this step completes it
 
     def __init__(self, reply: Any = None, *, timers: list[Schedule | Cancel] | None = None, asked_by: Any = None):
-        # Written by hand, since each commit makes one: it takes half the time of default factories.
+        # Written by hand because each commit creates a Result: this takes half the time of default factories.
         self.reply = reply
         self.records = []
         self.offsets = []
@@ -126,14 +134,14 @@ class Result:
         self.asked_by = asked_by
 
     def answer(self, reply_to: Any, response: Any) -> None:
-        """Answer a request that is parked, or would have been."""
+        """Add the response to a request that is parked, or that this step would otherwise park."""
         if reply_to is not None and reply_to == self.asked_by:
             self.reply = response
         else:
             self.replies.append((reply_to, response))
 
     def all_records(self, group_id: str) -> list[Record]:
-        """`records`, then `offsets` as records, in the order of the log."""
+        """Return `records`, then `offsets` as records, in the order of the log."""
         offsets = [
             (OffsetCommitKey(group_id, topic, partition), value)
             for topic, values in self.offsets

@@ -1,15 +1,15 @@
 """A group: its members, its committed offsets, its limits.
 
-A group with `consumer` set is one of the consumer protocol (KIP-848): consumer/state.py. Then `state` is Empty and all
+A group with `consumer` set uses the consumer protocol (KIP-848): consumer/state.py. Then `state` is Empty and all
 fields of classic members are at their defaults; offsets, transactions and `version` are as in a classic group.
 
-**Durable** state (`offsets`, `pending`, `metadata`, `consumer`) is written by `replay` alone and equals what the log
-holds. All else is **volatile**: written by steps, never logged, rebuilt by `restore`.
+**Durable** state (`offsets`, `pending`, `metadata`, `consumer`) is written by `replay` alone and equals the content of
+the log. All other state is **volatile**: written by steps, never logged, rebuilt by `restore`.
 
 `Group.version` increases with every change that the response to a heartbeat or a commit depends on: the state, the
 generation, the members, their instance ids, open transactions, and every record but a plain commit. If the version has
-not changed since a member's request was answered, the same request has the same answer. Plain commits and session
-deadlines do not change it.
+not changed since the response to a member's request, an equal request gets an equal response. Plain commits and session
+deadlines do not change the version.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ from kafka_wire.errors import ErrorCode
 from kafka_wire.records.offsets import GroupMetadataValue, OffsetCommitValue
 
 NEVER: Final = 1 << 62
-"""A deadline in milliseconds that never comes: no timer is set."""
+"""A deadline in milliseconds that is never reached: no timer is set."""
 
 NO_TIMESTAMP: Final = -1
 
 MAX_ID_CHARACTERS: Final = 8_000
-"""Ids and names may have 32,767 bytes in requests, in the log and in responses. A member id is made of a client id and
-more; a longer one would break every write and response that contains it, for all members of the group.
+"""Maximum characters of an id or name. Ids and names may have 32,767 bytes in requests, in the log and in responses. A
+member id consists of a client id and more; a longer id would make every write and response that contains it fail, for
+all members of the group.
 """
 
 
@@ -55,18 +56,18 @@ class GroupSettings:
     max_size: int = 2_147_483_647  # group.max.size
     new_member_join_timeout_ms: int = 300_000  # a constant in Kafka
     offset_metadata_max_bytes: int = 4_096  # offset.metadata.max.bytes; counted in UTF-16 units as Kafka does
-    # Kafka has no such limit, so anybody can fill its memory with ids that are requested and never used. Ten thousand
-    # consumers that start within one session timeout are more than a classic group can hold.
+    # Kafka has no such limit, so any client can fill its memory with ids that are requested and never used. Ten
+    # thousand consumers that start within one session timeout are more than a classic group can hold.
     max_pending_members: int = 10_000
 
     def allow_session(self, timeout_ms: int) -> bool:
-        """Whether a member may ask for this session timeout."""
+        """Return whether a member may request this session timeout."""
         return self.min_session_timeout_ms <= timeout_ms <= self.max_session_timeout_ms
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Member:
-    """A member of a classic group. Deadlines are epoch milliseconds."""
+    """A member of a classic group. Deadlines are milliseconds since the Unix epoch."""
 
     member_id: str
     group_instance_id: str | None
@@ -76,27 +77,27 @@ class Member:
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]  # (name, metadata) in the member's order of preference
     assignment: bytes = b""
-    join_reply_to: Any = None  # its parked JoinGroup: it has (re)joined
+    join_reply_to: Any = None  # its parked JoinGroup: the member has (re)joined
     sync_reply_to: Any = None  # its parked SyncGroup
-    is_new: bool = False  # no join of it was answered yet: its parked join expires
-    heard_ms: int = NEVER  # since when it is silent; many members have the same object
-    patience_ms: int = 0  # for how long it may be silent
-    timer_ms: int = NEVER  # when its timer fires; may be earlier than the deadline, never later
+    is_new: bool = False  # no join of the member has got a response yet: its parked join expires
+    heard_ms: int = NEVER  # when the session was last extended; many members share this object
+    patience_ms: int = 0  # length of the session from then on
+    timer_ms: int = NEVER  # deadline of the session timer; may be earlier than the session deadline, never later
 
     def keep_alive(self, now_ms: int) -> None:
         """Handle a request that equals the member's last one, if `Group.version` has not changed since. The member's
-        timer stays as it is: it fires before the last deadline.
+        timer stays unchanged: it fires before the last deadline.
         """
         self.heard_ms = now_ms
         self.patience_ms = self.session_timeout_ms
 
     @property
     def session_deadline_ms(self) -> int:
-        """Decides whether it expires. Not kept, since a member's own integer takes 48 bytes."""
+        """Time at which the member expires. Computed, because a stored integer takes 48 bytes per member."""
         return self.heard_ms + self.patience_ms
 
     def metadata(self, protocol_name: str) -> bytes:
-        """The member's metadata for a protocol, which it must support."""
+        """Return the member's metadata for a protocol that the member must support."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
@@ -105,7 +106,7 @@ class Member:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Group:
-    """One group. `new_id` makes the random part of a member id; `surroundings` is None where there are no groups of the
+    """One group. `new_id` generates the random part of a member id; `surroundings` is None on a node without the
     consumer protocol.
     """
 
@@ -117,9 +118,9 @@ class Group:
     # durable: `replay` alone writes these
     offsets: dict[str, dict[int, OffsetCommitValue]] = field(default_factory=dict)  # by topic and partition
     pending: PendingOffsets | None = None  # None: no transaction is open
-    metadata: GroupMetadataValue | None = None  # with its members only from a load until `restore`
+    metadata: GroupMetadataValue | None = None  # includes the members only from a load until `restore`
     consumer: ConsumerGroup | None = None
-    exists: bool = False  # False: not created yet, or deleted; then the shell drops it after the step
+    exists: bool = False  # False: not created yet, or deleted; then the shell drops the group after the step
 
     # volatile
     version: int = 0  # see the module's docstring
@@ -132,9 +133,9 @@ class Group:
     leader_id: str | None = None
     members: dict[str, Member] = field(default_factory=dict)
     static_members: dict[str, str] = field(default_factory=dict)  # group_instance_id -> member_id
-    pending_members: dict[str, Schedule] = field(default_factory=dict)  # ids given out (KIP-394) -> their timers
+    pending_members: dict[str, Schedule] = field(default_factory=dict)  # ids sent to clients (KIP-394) -> timers
     pending_sync_members: dict[str, None] = field(default_factory=dict)  # an ordered set
-    supported_protocols: dict[str, int] = field(default_factory=dict)  # protocol name -> members that support it
+    supported_protocols: dict[str, int] = field(default_factory=dict)  # protocol name -> supporting members
     awaiting_join_count: int = 0
     subscribed_topics: frozenset[str] | None = None  # None: unknown
     new_member_added: bool = False  # since the initial delay was last extended
@@ -145,11 +146,11 @@ class Group:
     heartbeat_result: Result = field(default_factory=lambda: HEARTBEAT_RESULTS[EMPTY])
 
     def new_member_id(self) -> str:
-        """An id for a member of the consumer protocol whose client makes none."""
+        """Return a new id for a member of the consumer protocol whose client does not generate one."""
         return self.new_id()
 
     def transition_to(self, state: GroupState, reason: str, now_ms: int, result: Result) -> None:
-        """The only way to change the state. A transition that the table does not have is a bug of coordinatord."""
+        """Change the state; no other function does. A transition missing in the table is a bug of coordinatord."""
         old = self.state
         assert state in NEXT_STATES[old], f"group {self.group_id}: no transition from {old.value} to {state.value}"
         self.version += 1
@@ -160,15 +161,15 @@ class Group:
         result.transitions.append(Transition(self.group_id, old, state, self.generation_id, reason))
 
     def has_all_members_joined(self) -> bool:
-        """Whether no member and no pending id is missing."""
+        """Return whether no member and no pending id is missing."""
         return self.awaiting_join_count == len(self.members) and not self.pending_members
 
     def rebalance_timeout_ms(self) -> int:
-        """The longest rebalance timeout of any member; 0 without members."""
+        """Return the longest rebalance timeout of any member; 0 without members."""
         return max([member.rebalance_timeout_ms for member in self.members.values()], default=0)
 
     def all_metadata(self) -> list[bytes]:
-        """The metadata of each member for the group's protocol, in the order of `members`."""
+        """Return the metadata of each member for the group's protocol, in the order of `members`."""
         name, found = self.protocol_name, []
         protocols: tuple[tuple[str, bytes], ...] = ()
         metadata = b""
@@ -181,11 +182,11 @@ class Group:
         return found
 
     def uses_consumer_protocol(self) -> bool:
-        """Whether the members are consumers, whose metadata names the topics that they read."""
+        """Return whether the members are consumers, whose metadata contains the topics that they subscribe to."""
         return self.protocol_type == "consumer"
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a member may be reading the topic; True if the group has consumers and their topics are unknown."""
+        """Return whether a member is subscribed to the topic; True, too, if the topics of the consumers are unknown."""
         if self.consumer is not None:
             return topic in self.consumer.subscribed_topics()
         if self.subscribed_topics is None:
@@ -194,7 +195,7 @@ class Group:
 
 
 def heartbeat_error(error: ErrorCode) -> Result:
-    """A shared result that answers a heartbeat with `error`."""
+    """Return a result that responds to a heartbeat with `error`; callers share it."""
     return Result(reply=HeartbeatResponse(error_code=error))
 
 

@@ -1,13 +1,13 @@
-"""A classic group's states and the transitions between them; those of consumer groups and their members, which
-consumer/state.py explains; and the rebalance ledger's words for causes.
+"""The states of a classic group and their transitions; the states of consumer groups and their members, which
+consumer/state.py explains; and the rebalance ledger's names of causes.
 
 | state               | members                                   | leaves it when                                     |
 |---------------------|-------------------------------------------|----------------------------------------------------|
 | Empty               | none; perhaps offsets                     | a member joins, or the group is deleted            |
 | PreparingRebalance  | rejoining; JoinGroups are parked          | all have rejoined, or the rebalance timeout passes |
-| CompletingRebalance | know their generation; followers parked   | the leader's SyncGroup brings the assignment       |
+| CompletingRebalance | have their generation; followers parked   | the leader's SyncGroup contains the assignment     |
 | Stable              | have their assignment; send heartbeats    | a member joins, leaves, expires or changes         |
-| Dead                | none                                      | never: it is deleted, or served elsewhere          |
+| Dead                | none                                      | never: deleted, or served by another node          |
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from kafka_wire.records.rebalance_ledger import Why as Why
 
 
 class GroupState(Enum):
-    """Kafka's ClassicGroupState; the value is the name that ListGroups and DescribeGroups show. `shown` is that value
-    without Enum's lookup.
+    """Kafka's ClassicGroupState; the value is the name in ListGroups and
+    DescribeGroups. `shown` is that value without Enum's lookup.
     """
 
     def __init__(self, shown: str) -> None:
@@ -50,11 +50,11 @@ NEXT_STATES: Final[dict[GroupState, frozenset[GroupState]]] = {
     STABLE: frozenset({PREPARING_REBALANCE, DEAD}),
     DEAD: frozenset({DEAD}),
 }
-"""All transitions: no other is allowed. A restored group starts in Empty or Stable."""
+"""All allowed transitions. A restored group starts in Empty or Stable."""
 
 
 class ConsumerState(Enum):
-    """Kafka's ConsumerGroupState; `shown` is the name that ListGroups shows."""
+    """Kafka's ConsumerGroupState; `shown` is the name in ListGroups."""
 
     def __init__(self, shown: str) -> None:
         self.shown = shown
@@ -69,7 +69,7 @@ class ConsumerState(Enum):
 
 
 class MemberState(IntEnum):
-    """Kafka's MemberState, as it is logged."""
+    """Kafka's MemberState, as logged."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -78,7 +78,7 @@ class MemberState(IntEnum):
 
     @classmethod
     def of(cls, value: int) -> MemberState:
-        """Other values come from later versions of Kafka."""
+        """Return the state with this value; UNKNOWN for values of later versions of Kafka."""
         return _MEMBER_STATES.get(value, cls.UNKNOWN)
 
 

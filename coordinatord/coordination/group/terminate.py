@@ -1,4 +1,4 @@
-"""The end of a group: it is deleted, or this coordinator stops serving it."""
+"""The end of a group: the group is deleted, or this coordinator stops serving it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from coordinatord.coordination.group.states import DEAD
 
 
 def terminate(group: Group, reason: str, now_ms: int, result: Result) -> None:
-    """Make the group Dead: drop its members and cancel its timers. The caller has answered all parked requests."""
+    """Make the group Dead: drop its members and cancel its timers. The caller has responded to all parked requests."""
     group.transition_to(DEAD, reason, now_ms, result)
     if group.consumer is not None:
         forget_all(group.group_id, group.consumer, result)

@@ -1,12 +1,13 @@
-"""The runtime that all coordinators share; groups and transactions are built on it.
+"""The runtime of all coordinators; the group and transaction coordinators are built on it.
 
     actors.py            Actors: by id, in the partitions that this node serves; look-up, loading, draining. Actor: the
                          shell around a step, with the durability gate
-    log.py               the log as a coordinator sees it, and what a store must promise
+    log.py               the interface of a coordinator's log, and the guarantees of a store
     partitions.py        the states of the partitions of a coordinator's topic
     loading.py           the order in which partitions are loaded, in slices
-    parked_responses.py  responses to parked requests; error_responses.py, versions.py: the form of responses
-    runtime.py           what the coordinators of a node share
+    parked_responses.py  responses to parked requests; error_responses.py, versions.py: error responses, response
+                         versions
+    runtime.py           clock, timers and metrics that the coordinators of a node share
 
 A coordinator is a subclass of Actors and one of Actor, with its own step. A step may replace its actor's state by one
 of another kind: one id can have several kinds.

@@ -1,19 +1,19 @@
 """The base of every coordinator: actors by id, in the partitions of its log that this node serves.
 
-Kafka's coordinators share a runtime in the same way (coordinator-common). Subclasses of `Actors` define what an actor
-is and how a partition's records are replayed; subclasses of `Actor` define how the result of a step is applied.
+Kafka's coordinators share a runtime in the same way (coordinator-common). Subclasses of `Actors` define the actor and
+the replay of a partition's records; subclasses of `Actor` define how the result of a step is applied.
 
-An actor is one coordinated thing, a group or a transactional id: the shell around its steps. It is not a task. `tell`
-runs a step and applies its result before it returns: records go to the log, timers to the wheel, responses to
-connections. Steps never await, so nothing runs in between, and applying a result never calls back into a step: a
-response is only written into a connection's buffer.
+An actor is one coordinated object, a group or a transactional id: the shell around its steps. An actor is not a task.
+`tell` runs a step and applies its result before it returns: records go to the log, timers to the timer wheel, responses
+to connections. Steps never await, so no other code runs in between, and applying a result never calls back into a step:
+a response is only written into a connection's buffer.
 
-The durability gate is here: `epoch` is the epoch of the last record written for the actor. Until the log has flushed
-that epoch, every response that depends on the actor waits, including responses to reads, since each may show what that
-record says. Responses of other actors do not wait.
+Every actor has a durability gate: `epoch` is the flush epoch of the last record written for the actor. Until the log
+has flushed that epoch, every response that depends on the actor waits, including responses to reads, since each may
+show the content of that record. Responses of other actors do not wait.
 
-A step decides from the actor's `state`. Only the actor refers to the state, so a step may replace it by one of another
-kind.
+A step decides from the actor's `state`. Only the actor refers to the state, so
+a step may replace it by one of another kind.
 """
 
 from __future__ import annotations
@@ -35,17 +35,18 @@ from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import Records
 
 MAX_ID_BYTES: Final = 64 * 1024 * 1024
-"""Of all ids: five times what a hundred thousand of usual length take. Clients choose them, of up to 8,000 characters.
+"""Maximum bytes of all ids: five times the size of a hundred thousand ids of usual length. Clients choose the ids, of
+up to 8,000 characters each.
 """
 
 C = TypeVar("C", bound="Actors[Any]")
 
 
 class State(Protocol):
-    """The state of one coordinated thing."""
+    """The state of one coordinated object."""
 
     exists: bool
-    """False if there is nothing to find: the actor is forgotten after the step."""
+    """False if the object does not exist: the actor is removed after the step."""
 
 
 class Actor(Generic[C]):
@@ -54,7 +55,7 @@ class Actor(Generic[C]):
     __slots__ = ("coordinator", "epoch", "partition", "state")
 
     def __init__(self, coordinator: C, state: State, partition: int, epoch: int) -> None:
-        """`epoch` is that of records which an earlier actor of the same id wrote and which may not be durable yet."""
+        """`epoch` is the flush epoch of records of an earlier actor of the same id, which may not be durable yet."""
         self.coordinator = coordinator
         self.state = state
         self.partition = partition
@@ -62,16 +63,16 @@ class Actor(Generic[C]):
 
     @property
     def id(self) -> str:
-        """The id under which the actor is found."""
+        """The id under which the actor is registered."""
         raise NotImplementedError
 
     def apply(self, result: Any, now_ms: int) -> None:
-        """Apply the result of a step. Records go first: the responses wait for them."""
+        """Apply the result of a step. Records are appended first: the responses wait for them."""
         raise NotImplementedError
 
     def tell(self, event: Any) -> Any:
-        """Run the step of an event and apply its result. Returns the response, None if the request is parked or gets
-        none. A step that raises has changed nothing.
+        """Run the step of an event and apply its result. Return the response; None if the request is parked or gets no
+        response. A step that raises has changed nothing.
         """
         coordinator = self.coordinator
         now_ms = coordinator.now_ms()
@@ -84,11 +85,11 @@ class Actor(Generic[C]):
         return result.reply
 
     def append(self, records: Records, now_ms: int, producer: Producer | None = None) -> None:
-        """Append records to the log. From now on the actor's responses wait for them."""
+        """Append records to the log. From then on the actor's responses wait for these records."""
         self.epoch = self.coordinator.log.append(self.partition, records, now_ms, producer)
 
     def respond(self, context: RequestContext, response: Any) -> Any:
-        """Returns the response if it can be sent at once; None if it waits for the log and is sent later."""
+        """Return the response if it can be sent at once; None if it waits for the log and is sent later."""
         if response is None:
             return None
         if type(response) is not bytes:
@@ -100,8 +101,8 @@ class Actor(Generic[C]):
         return response
 
     def respond_together(self, context: RequestContext, response: Any) -> Any:
-        """`respond`, for a request whose client usually asks for nothing else before the response. If it has not, the
-        request is parked, and all who wait for the same records are answered together.
+        """Like `respond`, for a request whose client usually sends no other request before the response. If the client
+        has sent none, the request is parked, and all responses that wait for the same records are sent together.
         """
         if response is None:
             return None
@@ -113,7 +114,7 @@ class Actor(Generic[C]):
         return self.respond(context, response)
 
     def respond_with(self, context: RequestContext, response: bytes, failure: Callable[[], Any]) -> Any:
-        """`respond`, for a caller that provides the response for a failed log, and keeps nothing of the request."""
+        """Like `respond`, for a caller that provides the response for a failed log; no part of the request is kept."""
         gate = self.coordinator.gate
         if self.epoch > gate.flushed_epoch and not gate.has_flushed(self.epoch):
             context.line.answer_at(context, self.epoch, response, failure)
@@ -125,14 +126,14 @@ A = TypeVar("A", bound=Actor[Any])
 
 
 def later(one: A | None, other: A | None) -> A | None:
-    """The actor whose records become durable later."""
+    """Return the actor whose records become durable later."""
     if one is None or other is None:
         return one or other
     return one if one.epoch >= other.epoch else other
 
 
 def respond_after(latest: Actor[Any] | None, context: RequestContext, response: Any) -> Any:
-    """A response about several actors waits for the actor whose records become durable last."""
+    """Return or delay a response about several actors: it waits for the actor whose records become durable last."""
     return response if latest is None else latest.respond(context, response)
 
 
@@ -147,8 +148,8 @@ class Actors(Generic[A]):
         limit: int,
         step: Callable[[Any, Any, int], Any],
     ) -> None:
-        """At most `limit` actors exist, with ids of `MAX_ID_BYTES` in all. `step(state, event, now_ms)` decides; the
-        `reply` in its result answers the event's own request.
+        """At most `limit` actors exist, with ids of `MAX_ID_BYTES` in all. `step(state, event, now_ms)` handles an
+        event; the `reply` in its result is the response to the event's own request.
         """
         self.step = step
         self.log = log
@@ -160,10 +161,11 @@ class Actors(Generic[A]):
         self.now_ms = runtime.now_ms
         self.metrics = runtime.metrics
         self.actors: dict[str, A] = {}
-        #: what the ids of the actors take
+        #: total size of the actors' ids in bytes
         self.id_bytes = 0
         self.draining = False
-        # Until this epoch is durable, a missing actor may have been deleted, and a crash may bring it back.
+        # Until this flush epoch is durable, a missing actor may have been deleted, and after a crash it may exist
+        # again.
         self.forgotten_epoch = 0
         # Number of unreadable records, by kind.
         self.unread: Counter[str] = Counter()
@@ -171,17 +173,17 @@ class Actors(Generic[A]):
     # Defined by subclasses
 
     def new_actor(self, id_: str, partition: int) -> A:
-        """A new actor. Its epoch is `forgotten_epoch`: an earlier actor of this id may have left records that are not
-        durable yet.
+        """Create an actor. Its flush epoch is `forgotten_epoch`: an earlier actor of this id may have left records that
+        are not durable yet.
         """
         raise NotImplementedError
 
     def is_allowed(self, id_: str) -> ErrorCode:
-        """NONE, or why no actor may have this id."""
+        """Return NONE, or the error if no actor may have this id."""
         return ErrorCode.NONE
 
     def told_limit(self, setting: str) -> str:
-        """What a log line calls the limit that is reached: the setting, unless it is the bytes of the ids."""
+        """Return the name of the reached limit for a log line: the setting, unless it is the bytes of the ids."""
         return setting if len(self.actors) >= self.limit else f"{MAX_ID_BYTES} bytes of ids"
 
     def tell_limit(self) -> None:
@@ -189,7 +191,7 @@ class Actors(Generic[A]):
         raise NotImplementedError
 
     def unloading(self) -> Any:
-        """The event for an actor that is no longer served: it answers the parked requests."""
+        """Return the event for an actor that is no longer served: its step responds to the parked requests."""
         raise NotImplementedError
 
     def replay(self, partition: int, batches: Iterable[ReplayedBatch]) -> Iterator[int]:
@@ -199,9 +201,9 @@ class Actors(Generic[A]):
     # Look-up
 
     def actor_for(self, id_: str) -> A | ErrorCode:
-        """The actor of an id, created if there is none; or why this node cannot serve it now.
+        """Return the actor of an id, created if there is none; or the error if this node cannot serve it now.
 
-        An actor created for a request that does not bring it into existence is forgotten after the step.
+        An actor created for a request that does not create its object is removed after the step.
         """
         if self.draining:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -221,7 +223,9 @@ class Actors(Generic[A]):
         return actor
 
     def find(self, id_: str) -> A | ErrorCode | None:
-        """The actor for a reader; None if there is none; or why this node cannot tell."""
+        """Return the actor for a read-only request; None if there is none; or
+        the error if this node does not serve it now.
+        """
         if self.draining:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         actor = self.actors.get(id_)
@@ -231,34 +235,34 @@ class Actors(Generic[A]):
         return self.absent(id_) if error is ErrorCode.NONE else error
 
     def absent(self, id_: str = "") -> A | None:
-        """A placeholder for an actor that does not exist, if a response saying so must wait for the log; else None."""
+        """Return a placeholder for a missing actor, if the response saying so must wait for the log; else None."""
         if self.forgotten_epoch <= self.gate.flushed_epoch:
             return None
         return self.new_actor(id_, self.partitions.of(id_))
 
     def availability(self, partition: int) -> ErrorCode:
-        """NONE if this node serves the partition's actors."""
+        """Return NONE if this node serves the partition's actors; else the error."""
         if self.draining:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return self.partitions.availability(partition)
 
     def availability_of(self, id_: str) -> ErrorCode:
-        """The same for the partition of an id."""
+        """Return NONE if this node serves the partition of an id; else the error."""
         partitions = self.partitions
         return self.availability(partitions.of(id_)) if partitions else ErrorCode.NOT_COORDINATOR
 
     @property
     def is_loading(self) -> bool:
-        """Whether some partitions are not loaded yet."""
+        """True while some partitions are not loaded yet."""
         return self.partitions.is_loading
 
     def keep(self, actor: A) -> None:
-        """Serve an actor from now on."""
+        """Register an actor: it is served from then on."""
         self.actors[actor.id] = actor
         self.id_bytes += text_bytes(actor.id)
 
     def forget(self, actor: A) -> None:
-        """Remove an actor that was deleted, or that never came into existence."""
+        """Remove an actor that was deleted, or whose object was never created."""
         self.forgotten_epoch = max(self.forgotten_epoch, actor.epoch)
         if self.actors.get(actor.id) is actor:
             del self.actors[actor.id]
@@ -267,8 +271,8 @@ class Actors(Generic[A]):
     # Loading and unloading
 
     def load(self, partition: int, batches: Iterable[ReplayedBatch]) -> Iterator[int]:
-        """Replay a partition's batches and serve its actors. Yields the number of records read since the last yield,
-        so that the caller can let other work run in between.
+        """Replay a partition's batches and serve its actors. Yields the number of records read since the last yield, so
+        that the caller can let other work run in between.
 
         Unreadable records stay in the log and are skipped: they are counted, and logged once per kind.
         """
@@ -280,16 +284,16 @@ class Actors(Generic[A]):
         self.loaded(partition)
 
     def loaded(self, partition: int) -> None:
-        """All actors of the partition are loaded."""
+        """Mark the partition as loaded."""
         self.partitions.loaded(partition)
 
     def count_unread(self, kind: str) -> bool:
-        """Count an unreadable record. Returns True for the first of its kind, which is logged."""
+        """Count an unreadable record. Return True for the first of its kind, which the caller logs."""
         self.unread[kind] += 1
         return self.unread[kind] == 1
 
     def drain(self) -> None:
-        """Answer all parked requests and serve no more: clients look for the coordinator again."""
+        """Respond to all parked requests and stop serving: clients then look up the coordinator again."""
         self.draining = True
         for actor in list(self.actors.values()):
             actor.tell(self.unloading())

@@ -1,8 +1,8 @@
-"""How each API says an error for a whole request: what tests make a coordinator answer (`fail`), and what a node that
-leads nothing answers.
+"""The error response of each API for a whole request: for errors that tests inject
+(`fail`), and for a node that leads no partition.
 
-The group and transaction families have their own table (error_response_table.py). Here are the others that clients meet
-all the time. As in `getErrorResponse` of Kafka's request classes.
+The group and transaction families have their own table (error_response_table.py). This module has the other APIs that
+clients call often. Equivalent to `getErrorResponse` of Kafka's request classes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _fetch(request: Any, version: int, error: ErrorCode) -> Any:
         )
         for topic in request.topics
     ]
-    # A request of a session that says nothing new names no partition: then the error is the whole answer's.
+    # A request of a fetch session without changes contains no partition: then the error is that of the whole response.
     return FetchResponse(error_code=ErrorCode.NONE if topics else error, responses=topics)
 
 
@@ -114,11 +114,11 @@ ANSWERS: dict[ApiKey, Callable[[Any, int, ErrorCode], Any]] = {
     ApiKey.DELETE_TOPICS: _delete_topics,
     ApiKey.API_VERSIONS: _api_versions,
 }
-"""(request, version, error) -> response."""
+"""Functions (request, version, error) -> response, by API key."""
 
 
 def answer(codec: Codec, request: Any, error: ErrorCode) -> Any:
-    """The response to `request` that carries `error`; None if the request gets no response."""
+    """Return the response to `request` that carries `error`; None if the request gets no response."""
     version = codec.api_version
     if codec.api_key == ApiKey.PRODUCE and request.acks == 0:
         return None

@@ -1,6 +1,7 @@
-"""How each API of the group and transaction families says an error for a whole request (error_responses.py).
+"""The error response of each API of the group and transaction families for a whole request (error_responses.py).
 
-As in `getErrorResponse` of Kafka's request classes: some responses have one error code, others one per partition.
+Equivalent to `getErrorResponse` of Kafka's request classes: some responses
+have one error code, others one per partition.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ from kafka_wire.api.write_txn_markers import (
 from kafka_wire.errors import ErrorCode
 
 ELSEWHERE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
-"""Errors that make clients look for the coordinator."""
+"""Errors that make clients look up the coordinator again."""
 
 
 def _join(request: JoinGroupRequest, version: int, error: ErrorCode) -> JoinGroupResponse:
@@ -95,8 +96,8 @@ def _add_partitions(request: AddPartitionsToTxnRequest, version: int, error: Err
 
 
 def _init_producer_id(request: InitProducerIdRequest, version: int, error: ErrorCode) -> InitProducerIdResponse:
-    """Without a transactional id there is no coordinator that a client could look for: kafka-python would look for it
-    for ever. Kafka says, too, that something is being loaded (RPCProducerIdManager).
+    """Return the error response. Without a transactional id there is no coordinator that a client could look up:
+    kafka-python would look it up for ever. Kafka, too, returns COORDINATOR_LOAD_IN_PROGRESS (RPCProducerIdManager).
     """
     if request.transactional_id is None and error in ELSEWHERE:
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -150,4 +151,4 @@ REFUSALS: dict[type[Any], Callable[[Any, int, ErrorCode], Any]] = {
     DescribeTransactionsRequest: _describe_transactions,
     ListTransactionsRequest: lambda request, version, error: ListTransactionsResponse(error_code=error),
 }
-"""Class of the request -> (request, version, error) -> response."""
+"""Functions (request, version, error) -> response, by class of the request."""

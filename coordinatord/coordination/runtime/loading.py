@@ -1,12 +1,12 @@
 """Loading at start: the order of the partitions, slices that let other work run, and progress.
 
-The smallest logs come first: most groups are served after a fraction of the time, and the one partition that holds a
-million commits delays no others. Groups come before transactions: an unfinished transaction may have markers to write
-for groups. Meanwhile a group whose partition is not loaded is answered COORDINATOR_LOAD_IN_PROGRESS; everything else
-is served.
+The smallest logs are loaded first: most groups are served after a fraction of the time, and the one partition that
+holds a million commits delays no others. Groups are loaded before transactions: an unfinished transaction may have
+markers to write for groups. Meanwhile requests for a group whose partition is not loaded get
+COORDINATOR_LOAD_IN_PROGRESS; all other requests are served.
 
-Loaded objects stay, so Python's garbage collector need not walk them repeatedly: it is off during a slice, and the
-objects that the slice created are frozen.
+Loaded objects stay in memory, so Python's garbage collector need not traverse them repeatedly: the collector is off
+during a slice, and the objects that the slice created are frozen.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from coordinatord.coordination.runtime.partitions import Partitions
 log = get_logger("coordinatord.coordination.runtime")
 
 SLICE_S = 0.003
-"""How long loading may occupy the event loop before other work runs. Checked about every thousand records."""
+"""Maximum seconds that loading occupies the event loop before other work runs. Checked every thousand records or so."""
 
 PROGRESS_S = 5.0
-"""How often a long load logs its progress."""
+"""Seconds between two progress lines of a long load."""
 
 
 class Loadable(Protocol):
@@ -45,17 +45,18 @@ class Loadable(Protocol):
 
 
 GC_THRESHOLDS = (5_000, 2, 5_000)
-"""Python's own (700, 10, 10) has the collector walk all groups whenever they have grown by a quarter: 34 ms in one go
-at 100,000 members. Dropped objects are in no cycles (tests/guard counts them), so there is almost nothing to collect.
-The first two bound how many young objects are walked in one go, 20,000: with (10,000, 50) they took 70 ms.
+"""Thresholds of Python's garbage collector. With the defaults (700, 10, 10) the collector traverses all groups whenever
+they have grown by a quarter: 34 ms at a time with 100,000 members. Dropped objects are in no cycles (tests/guard counts
+them), so there is almost nothing to collect. The first two bound the number of young objects traversed at a time,
+20,000: with (10,000, 50) a collection took 70 ms.
 """
 
 
 class Loading:
-    """Loads all partitions once. `run` it in a task; other threads may read the figures."""
+    """The load of all partitions, once. Call `run` in a task; other threads may read the figures."""
 
     def __init__(self, metrics: Metrics, *, is_guest: bool = False) -> None:
-        """`is_guest`: in a process of somebody else, whose garbage collector is left alone."""
+        """`is_guest`: the daemon runs in an application's process, whose garbage collector stays unchanged."""
         self.metrics = metrics
         self._is_guest = is_guest
         self.total_bytes = 0
@@ -82,7 +83,7 @@ class Loading:
                 await self._load(coordinator, partition)
         if not self._is_guest:
             gc.set_threshold(*GC_THRESHOLDS)
-            gc.enable()  # cli/serve.py has it off since before the imports
+            gc.enable()  # cli/serve.py turns it off before the imports
         self.seconds = time.monotonic() - self._began_s
         self._done = True
 
@@ -90,21 +91,21 @@ class Loading:
 
     @property
     def ratio(self) -> float:
-        """The share of the bytes that is loaded, 0 to 1."""
+        """The loaded share of the bytes, 0 to 1."""
         return 1.0 if self._done else self.bytes / self.total_bytes if self.total_bytes else 0.0
 
     @property
     def elapsed_seconds(self) -> float:
-        """Duration of the load: so far, or in total when it is done."""
+        """Duration of the load in seconds: so far, or in total when it is done."""
         return self.seconds if self._done else time.monotonic() - self._began_s if self._began_s else 0.0
 
     @property
     def records_per_second(self) -> float:
-        """The average: so far, or of the whole load when it is done."""
+        """Average rate: so far, or of the whole load when it is done."""
         seconds = self.elapsed_seconds
         return self.records / seconds if seconds else 0.0
 
-    # Within
+    # Internal
 
     async def _load(self, coordinator: Loadable, partition: int) -> None:
         began_s = slice_began_s = time.monotonic()
@@ -155,7 +156,7 @@ class Loading:
         )
 
     def _measured(self, batches: Iterable[ReplayedBatch]) -> Iterator[ReplayedBatch]:
-        """All batches of a partition."""
+        """Count the bytes of a partition's batches while yielding the batches."""
         before = self.bytes
         for batch in batches:
             self.bytes = before + batch.bytes_read

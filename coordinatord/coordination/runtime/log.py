@@ -1,25 +1,25 @@
-"""The log as a coordinator sees it: one object, whatever stores the records.
+"""The interface of a coordinator's log, independent of the store of the records.
 
-A coordinator appends the records of its steps, holds its responses until these are durable, and reads all records of a
-partition back when it loads it. It knows nothing else of a store. coordination/runtime/topic_log.py is the store over
-the topics' own logs.
+A coordinator appends the records of its steps, holds its responses until the records are durable, and reads all records
+of a partition back when it loads the partition. The coordinator uses no other feature of a store.
+coordination/runtime/topic_log.py is the store over the topics' own logs.
 
-What a store promises:
+Guarantees of a store:
 
-- *Epochs rise.* `append` returns the epoch with which its records become durable. No later append returns a smaller
-  one, for any partition and any coordinator's log: all of them have one gate. (What clients produce has that gate, too,
-  but may get a later epoch: broker/log/commit_batching.py.)
-- *Nothing is lost in between.* Once `flushed_epoch` has reached an epoch, everything appended in that epoch or earlier
-  survives whatever the store is designed to survive. A partition's records keep the order in which they were appended,
-  and the records of one append are read together or not at all.
-- *Appending is immediate.* It neither waits nor calls back: it is called in the middle of a step.
-- *Holds are called back in order*: on the event loop's thread, by epoch, and within one epoch in the order of the
-  calls; at once if the epoch is durable already. `flushed_epoch` has its new value by then.
-- *Fail-stop.* After the first failed write no epoch becomes durable any more: each hold gets its `failed`, never its
-  `callback`, and appending raises LogFailed. Decisions that were not logged are in memory only, so no client may be
-  told of them; the next start reads what is durable.
-- *Reading* returns what was durable when it began, as record batches in Kafka's format with checked CRCs; it raises
-  LogDamaged if it cannot. Records appended meanwhile are left out.
+- *Flush epochs never decrease.* `append` returns the flush epoch with which its records become durable. No later append
+  returns a smaller one, for any partition and any coordinator's log: all logs share one gate. (Records that clients
+  produce use this gate, too, but may get a later flush epoch: broker/log/commit_batching.py.)
+- *Durability is complete up to an epoch.* Once `flushed_epoch` has reached a flush epoch, all records appended in that
+  epoch or earlier survive every failure that the store is designed to survive. A partition's records keep the order in
+  which they were appended, and a read returns either all records of one append or none.
+- *Appending is immediate.* `append` neither waits nor calls back: a step's result is applied while it runs.
+- *Callbacks of `hold` run in order*: on the event loop's thread, by flush epoch, and within one flush epoch in the
+  order of the calls; at once if the epoch is durable already. `flushed_epoch` has its new value by then.
+- *Fail-stop.* After the first failed write no flush epoch becomes durable any more: each `hold` gets its `failed`,
+  never its `callback`, and `append` raises LogFailed. Decisions that were not logged are in memory only, so no client
+  may receive a response that shows them; the next start reads the durable records.
+- *Reading* returns the records that were durable when the read began, as record batches in Kafka's format with checked
+  CRCs; a read raises LogDamaged if it cannot. Records appended meanwhile are left out.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ Producer = tuple[int, int]
 
 
 class Gate(Protocol):
-    """Which epochs are durable, and callbacks that wait for the others."""
+    """The durable flush epoch of the logs, and callbacks that wait for later flush epochs."""
 
     @property
     def flushed_epoch(self) -> int:
-        """This epoch and all before it are durable."""
+        """The last durable flush epoch: all before it are durable, too."""
 
     def has_flushed(self, epoch: int) -> bool:
-        """Whether `epoch` is durable. A store that can write at once may do so now, and call those who read there: not
-        to be asked in the middle of a step.
+        """Return whether the flush epoch `epoch` is durable. A store that can write at once may do so during the call,
+        and call the readers of the log: do not call this while a step runs.
         """
 
     def hold(self, epoch: int, callback: Callable[[], object], failed: Callable[[], object] | None = None) -> None: ...
 
 
 class Log(Protocol):
-    """The topic of a coordinator: see the module."""
+    """The topic of a coordinator; the module's docstring states the guarantees."""
 
     @property
     def topic(self) -> str:
@@ -61,17 +61,17 @@ class Log(Protocol):
         """The gate of all logs of the store."""
 
     def append(self, partition: int, records: Records, now_ms: int, producer: Producer | None = None) -> int:
-        """Returns the epoch that makes the records durable. With a `producer` they are part of its transaction; the
-        caller has checked that the producer may write.
+        """Append records; return the flush epoch that makes them durable. With a `producer` the records are part of its
+        transaction; the caller has checked that the producer may write.
         """
 
     def forget(self, partition: int) -> None:
-        """Another node has the partition now, or this one has it again."""
+        """Drop the cached log of a partition: another node serves the partition now, or this node serves it again."""
 
     def size_bytes(self, partition: int) -> int:
-        """The number of bytes to read."""
+        """Return the number of bytes to read."""
 
     def read(self, partition: int) -> Iterator[ReplayedBatch]:
-        """All batches in order, including those of transactions and their markers. Each has the number of bytes read
-        so far.
+        """Read all batches in order, including those of transactions and their markers. Each batch has the number of
+        bytes read so far.
         """

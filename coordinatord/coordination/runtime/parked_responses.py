@@ -1,8 +1,9 @@
 """Responses to parked requests: the responses of one step wait for the log together and are sent together.
 
-A rebalance answers all of its members in one step, each on its own connection. No response can precede that one: the
-request is parked, so later requests of the connection have not been served. So the responses of a step need no place
-in a connection's line. Their requests stay parked until the records are durable, and one callback sends them all.
+A rebalance responds to all of its members in one step, each on its own connection. No other response can precede that
+response on its connection: the request is parked, so later requests of the connection have not been served. Therefore
+the responses of a step need no place in a connection's response queue. Their requests stay parked until the records are
+durable, and one callback sends all responses.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from coordinatord.coordination.runtime.log import Gate
 from coordinatord.coordination.runtime.versions import for_version
 
 Replies = list[tuple[Any, Any]]
-"""Parked requests (net.request.RequestContext) and their responses. As C the name of that class would have their
-connections checked, and tests have connections of their own.
+"""Parked requests (net.request.RequestContext) and their responses. Typed as Any: with that class as the type, compiled
+code (mypyc) would check the type of each connection, and tests use connections of another class.
 """
 
 
 class _HeldReplies:
-    """Responses that wait for the same epoch of the log."""
+    """Responses that wait for the same flush epoch of the log."""
 
     __slots__ = ("began_s", "replies")
 
@@ -37,16 +38,16 @@ class ParkedReplies:
     def __init__(self, gate: Gate, metrics: Metrics) -> None:
         self._gate = gate
         self._metrics = metrics
-        self._held: dict[int, _HeldReplies] = {}  # by epoch
+        self._held: dict[int, _HeldReplies] = {}  # by flush epoch
 
     @property
     def held_count(self) -> int:
-        """How many responses wait for the log. Other threads may call this."""
+        """Number of responses that wait for the log. Other threads may read it."""
         return sum(len(held.replies) for held in list(self._held.values()))
 
     def answer_at(self, epoch: int, replies: Replies) -> None:
-        """Send all these responses when the log's `epoch` is durable, or failures if the log fails first. The caller
-        gives the list away.
+        """Send these responses when the log's flush epoch `epoch` is durable, or error responses if the log fails
+        first. The caller must not use the list afterwards.
         """
         if epoch <= self._gate.flushed_epoch:
             _answer(replies)

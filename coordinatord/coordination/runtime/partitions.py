@@ -1,4 +1,4 @@
-"""Which partitions of a coordinator's topic this node serves now.
+"""States of the partitions of a coordinator's topic on this node.
 
     unloaded            another node serves it
     loading ──▶ active  its actors are served
@@ -32,7 +32,7 @@ class Partitions:
         self.states = self._all(count, LOADING)
 
     def made(self, count: int) -> None:
-        """The topic was created: there is nothing to load."""
+        """Set all partitions of a newly created topic to ACTIVE: there is nothing to load."""
         self.states = self._all(count, ACTIVE)
 
     def _all(self, count: int, state: int) -> list[int]:
@@ -42,11 +42,11 @@ class Partitions:
         return len(self.states)
 
     def of(self, name: str) -> int:
-        """The partition that a group id or transactional id belongs to. The topic must exist."""
+        """Return the partition that a group id or transactional id belongs to. The topic must exist."""
         return partition_for(name, len(self.states))
 
     def availability(self, partition: int) -> ErrorCode:
-        """NONE if this node serves the partition's actors; otherwise the error code for the response."""
+        """Return NONE if this node serves the partition's actors; otherwise the error code for the response."""
         state = self.states[partition]
         if state == ACTIVE:
             return ErrorCode.NONE
@@ -54,22 +54,22 @@ class Partitions:
 
     @property
     def is_loading(self) -> bool:
-        """Whether some partitions are not loaded yet."""
+        """True while some partitions are not loaded yet."""
         return LOADING in self.states
 
     def to_load(self) -> list[int]:
-        """The partitions that are not loaded yet."""
+        """Return the partitions that are not loaded yet."""
         return [partition for partition, state in enumerate(self.states) if state == LOADING]
 
     def loaded(self, partition: int) -> None:
-        """All actors of the partition are loaded."""
+        """Mark the partition as loaded."""
         self.states[partition] = ACTIVE
 
     def failed(self, partition: int) -> None:
-        """The partition cannot be read."""
+        """Mark the partition as unreadable."""
         self.states[partition] = FAILED
 
     def counts(self) -> dict[str, float]:
-        """The number of partitions in each state. Scrapes call this from another thread."""
+        """Return the number of partitions in each state. Scrapes call this from another thread."""
         states = list(self.states)
         return {"loading": states.count(LOADING), "active": states.count(ACTIVE), "failed": states.count(FAILED)}

@@ -1,4 +1,4 @@
-"""What the coordinators of a node share: the clock, its timers, the metrics, and responses to parked requests."""
+"""Resources that the coordinators of a node share: clock, timers, metrics, and responses to parked requests."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from coordinatord.coordination.runtime.parked_responses import ParkedReplies
 
 
 class Alarm(Protocol):
-    """A timer set for a callback."""
+    """A timer with a callback."""
 
     def cancel(self) -> object: ...
 
 
 class Timers(Protocol):
-    """Timers of two kinds: with a key, which is what expires, and with a callback."""
+    """Timers of two kinds: with a key, for expiry, and with a callback."""
 
     def schedule(self, key: Any, deadline_ms: int) -> None: ...
 
@@ -27,7 +27,7 @@ class Timers(Protocol):
 
 
 class Runtime:
-    """See the module. `gate` is the gate of all their logs."""
+    """The shared resources of the coordinators. `gate` is the gate of all their logs."""
 
     __slots__ = ("metrics", "now_ms", "parked", "timers")
 

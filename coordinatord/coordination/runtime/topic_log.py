@@ -29,7 +29,7 @@ class TopicLog:
         self._logs: dict[int, PartitionLog] = {}
 
     def append(self, partition: int, records: Records, now_ms: int, producer: Producer | None = None) -> int:
-        """Append `records`; returns the log epoch that makes them durable."""
+        """Append `records`; return the flush epoch that makes them durable."""
         if producer is not None:
             return self._appends.append_records(self._partition(partition), records, now_ms, *producer)
         log = self._logs.get(partition)
@@ -38,15 +38,15 @@ class TopicLog:
         return self._writer.append_records(log, records, now_ms)
 
     def forget(self, partition: int) -> None:
-        """The partition has another log now, or another node."""
+        """Drop the partition's cached log: the partition has another log now, or another node serves it."""
         self._logs.pop(partition, None)
 
     def size_bytes(self, partition: int) -> int:
-        """Number of bytes to read."""
+        """Return the number of bytes to read."""
         return self._partition(partition).log.visible_bytes
 
     def read(self, partition: int) -> Iterator[ReplayedBatch]:
-        """All batches; reading them also rebuilds the partition's producer state."""
+        """Read all batches; reading them also rebuilds the partition's producer state."""
         found = self._partition(partition)
         return self._appends.watch(found, replay(found.log, chunk_bytes=self._buffer_bytes))
 

@@ -1,7 +1,7 @@
-"""Converts responses to the request's version, where versions differ by more than a missing field.
+"""Conversion of responses to the request's version, where versions differ by more than a missing field.
 
 Steps return one form for all versions. Responses of a group pass through `for_version` before they are encoded.
-OffsetFetch uses `fetch_groups` and `fetch_response` instead: before v8 a request names a single group.
+OffsetFetch uses `fetch_groups` and `fetch_response` instead: before v8 a request contains a single group.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _fetched = maker(OffsetFetchResponse)
 
 
 def for_version(response: Any, version: int) -> Any:
-    """The response in the form of `version`: the same object if it needs no conversion."""
+    """Return the response in the form of `version`: the same object if it needs no conversion."""
     if type(response) is JoinGroupResponse:
         return response if response.protocol_name else _join_response(response, version)
     if type(response) is LeaveGroupResponse:
@@ -38,20 +38,20 @@ def for_version(response: Any, version: int) -> Any:
 
 
 def _join_response(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
-    """A missing protocol name is null from v7 on, and the empty string in earlier versions."""
+    """Convert the protocol name: a missing name is null from v7 on, and the empty string in earlier versions."""
     protocol_name = None if version >= 7 else ""
     return response if response.protocol_name == protocol_name else replace(response, protocol_name=protocol_name)
 
 
 def _leave_response(response: LeaveGroupResponse, version: int) -> LeaveGroupResponse:
-    """Before v3 a request names one member, and the response's error code is that of the member."""
+    """Convert the members: before v3 a request contains one member, and the error code is that of the member."""
     if version >= 3 or not response.members:
         return response
     return LeaveGroupResponse(error_code=response.error_code or response.members[0].error_code)
 
 
 def fetch_groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:
-    """The groups that a request names: exactly one before v8."""
+    """Return the groups of a request: exactly one before v8."""
     if version >= 8:
         return request.groups
     topics = None
@@ -61,7 +61,7 @@ def fetch_groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetchR
 
 
 def fetch_response(groups: list[OffsetFetchResponseGroup], version: int) -> OffsetFetchResponse:
-    """The response for `groups`. Before v8 there must be exactly one."""
+    """Return the response for `groups`. Before v8 there must be exactly one."""
     if version >= 8:
         return _fetched(0, [], ErrorCode.NONE, groups)
     (group,) = groups
@@ -81,7 +81,7 @@ def fetch_response(groups: list[OffsetFetchResponseGroup], version: int) -> Offs
 
 
 def fetch_error(request: OffsetFetchRequestGroup, error: ErrorCode, version: int) -> OffsetFetchResponseGroup:
-    """The response for a group whose offsets cannot be read. v1 has error codes only per partition."""
+    """Return the response for a group whose offsets cannot be read. v1 has error codes only per partition."""
     if version >= 2:
         return OffsetFetchResponseGroup(group_id=request.group_id, error_code=error)
     topics = [

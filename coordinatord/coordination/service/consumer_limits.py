@@ -1,4 +1,4 @@
-"""What consumer groups see of their node: its topics, and its settings where the group has none of its own."""
+"""The node's topics and settings, as consumer groups see them; a group's own settings take precedence."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from coordinatord.transport.cluster.nodes import Nodes
 
 
 def surroundings(settings: Settings, topics: Topics, nodes: Nodes) -> GroupEnvironment:
-    """Of the groups of a node."""
+    """Return the topics and settings for the groups of a node."""
     return GroupEnvironment(TopicsImage(topics.catalogue, nodes), ConsumerLimits(settings, topics.group_configs))
 
 
 class ConsumerLimits:
-    """See coordinatord.coordination.group.consumer.state.Limits."""
+    """The settings of consumer groups (coordinatord.coordination.group.consumer.state.Limits)."""
 
     def __init__(self, settings: Settings, configs: GroupConfigs) -> None:
         self._settings = settings
@@ -36,17 +36,17 @@ class ConsumerLimits:
 
     @property
     def version(self) -> int:
-        """The number of changes of groups' settings."""
+        """Number of changes of groups' settings."""
         return self._configs.changes
 
     def session_timeout_ms(self, group_id: str) -> int:
-        """group.consumer.session.timeout.ms"""
+        """Return group.consumer.session.timeout.ms."""
         return self._configs.number(group_id, SESSION_TIMEOUT, self._settings.group_consumer_session_timeout_ms)
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
-        """group.consumer.heartbeat.interval.ms"""
+        """Return group.consumer.heartbeat.interval.ms."""
         return self._configs.number(group_id, HEARTBEAT_INTERVAL, self._settings.group_consumer_heartbeat_interval_ms)
 
     def assignment_interval_ms(self, group_id: str) -> int:
-        """group.consumer.assignment.interval.ms"""
+        """Return group.consumer.assignment.interval.ms."""
         return self._configs.number(group_id, ASSIGNMENT_INTERVAL, self._settings.group_consumer_assignment_interval_ms)

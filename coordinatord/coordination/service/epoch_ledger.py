@@ -1,8 +1,9 @@
-"""The ledger's records of epochs of consumer groups, made of the accounts that groups keep
+"""The ledger's records of epochs of consumer groups, built from the accounts in the groups
 (coordination/group/consumer/epoch_record.py).
 
-A record has the fields of a classic rebalance's, and what only an epoch has (kafka_wire/records/rebalance_ledger.py).
-It is built when it is written: an account holds references to the targets before and after, no copies.
+A record has the fields of a classic rebalance's record, and those specific to an epoch
+(kafka_wire/records/rebalance_ledger.py). It is built when it is written: an account holds references to the targets
+before and after, no copies.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from coordinatord.coordination.group.result import NO_REASON, Dropped, Joined, T
 from kafka_wire.records.rebalance_ledger import EPOCH_VERSION
 
 MAX_ENTRIES = 2_000
-"""Members in each list of one record."""
+"""Maximum number of members in each list of one record."""
 MAX_PARTITIONS = 10_000
-"""Partitions in one record: with as many members it takes 400 KB, less than max.message.bytes."""
+"""Maximum number of partitions in one record: with as many members it takes 400 KB, less than max.message.bytes."""
 
 
 class EndedEpoch:
-    """An account that is over, as the ledger writes it."""
+    """A closed account, as the ledger writes it."""
 
     __slots__ = ("account", "group_id", "node_id")
 
@@ -33,7 +34,7 @@ class EndedEpoch:
         self.account = account
 
     def head(self) -> dict[str, Any]:
-        """The record without its lists."""
+        """Return the record without its lists."""
         account = self.account
         new = sum(each.is_new for each in account.joined)
         head: dict[str, Any] = {
@@ -69,7 +70,7 @@ class EndedEpoch:
         return head
 
     def whole(self) -> dict[str, Any]:
-        """The complete record. The admin thread may be making it at the same time."""
+        """Return the complete record. The admin thread may build it at the same time."""
         account, record, listing = self.account, self.head(), _Listing(self.account.names)
         shares = {each: (account.gave_up(each), account.got(each)) for each in (*account.changed, *account.departed)}
         for number, name in enumerate(("gave_up", "got")):
@@ -87,7 +88,7 @@ class EndedEpoch:
         return record
 
     def line(self) -> dict[str, Any]:
-        """The fields of its log line."""
+        """Return the fields of the log line."""
         account = self.account
         trigger, held_up = account.trigger, account.held_up
         return {
@@ -152,7 +153,7 @@ class _Listing:
         self.room = MAX_PARTITIONS
 
     def partitions(self, share: Mapping[bytes, frozenset[int]]) -> dict[str, list[int]]:
-        """By name; by id where nobody knows the name."""
+        """Return the partitions by topic name; by topic id if the name is unknown."""
         told = {}
         for topic_id, partitions in share.items():
             listed = sorted(partitions)[: max(0, self.room)]
@@ -166,7 +167,9 @@ _Shares = dict[str, tuple[dict[bytes, frozenset[int]], dict[bytes, frozenset[int
 
 
 def under_way(group_id: str, consumer: ConsumerGroup) -> dict[str, Any] | None:
-    """What is known of the epoch that a group is on its way to. Other threads call this."""
+    """Return the known data of the epoch that a group is reconciling to; None if it has reached its epoch. Other
+    threads call this.
+    """
     account = open_account(consumer)
     if account is None:
         return None
@@ -184,7 +187,7 @@ def under_way(group_id: str, consumer: ConsumerGroup) -> dict[str, Any] | None:
 
 
 def told_trigger(trigger: Trigger) -> dict[str, Any]:
-    """As it is in a record."""
+    """Return a trigger in the form of a record."""
     told = {"kind": trigger.kind, "text": trigger.text}
     if trigger.member_id:
         told["member_id"] = trigger.member_id

@@ -1,12 +1,12 @@
 """All groups of this node, on the runtime that all coordinators share (coordination/runtime/actors.py).
 
 A group belongs to one partition of `__consumer_offsets` (see transport/cluster/partitioner.py). While a partition is
-loaded, its groups are answered COORDINATOR_LOAD_IN_PROGRESS and all others are served. Groups of other nodes'
-partitions are not here.
+loaded, requests for its groups get COORDINATOR_LOAD_IN_PROGRESS and all others are served. Groups of other nodes'
+partitions are not in this object.
 
 Every response of a group waits until the group's last record is durable. The exception is the response to a heartbeat:
-it does not depend on offsets, so it waits for `membership_epoch`, the epoch of the last record about anything else. So
-a member that commits all the time does not expire because the disk is busy.
+it does not depend on offsets, so it waits for `membership_epoch`, the flush epoch of the last record that is not a
+committed offset. So a member that commits all the time does not expire because the disk is busy.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from kafka_wire.records.keys import encode_key, encode_offsets, encode_value
 from kafka_wire.records.offsets import OffsetCommitKey
 
 MAX_PENDING_IDS = 20_000
-"""An id has up to 8,000 characters, most of which the client chooses, and is kept until its session would end: at most
-175 MB, some 10 MB with usual names. Honest clients come back with it at once.
+"""Maximum number of pending member ids. An id has up to 8,000 characters, most of which the client chooses, and is kept
+until its session would end: at most 175 MB, some 10 MB with usual names. Well-behaved clients use their ids at once.
 """
 
 
@@ -56,7 +56,7 @@ class GroupActor(Actor["Coordinator"]):
         super().__init__(coordinator, group, partition, epoch)
         self.group = group
         self.membership_epoch = epoch
-        #: how many of the coordinator's are this group's
+        #: number of the coordinator's pending ids that are this group's
         self.pending_ids = 0
 
     @property
@@ -65,7 +65,7 @@ class GroupActor(Actor["Coordinator"]):
         return self.group.group_id
 
     def apply(self, result: Result, now_ms: int) -> None:
-        """Apply the result of a step. Records go first: the responses wait for them."""
+        """Apply the result of a step. Records are appended first: the responses wait for them."""
         coordinator = self.coordinator
         pending_ids = len(self.group.pending_members)
         if pending_ids != self.pending_ids:
@@ -92,8 +92,8 @@ class GroupActor(Actor["Coordinator"]):
         if result.replies:
             coordinator.parked.answer_at(self.epoch, result.replies)
         for context in result.dropped:
-            # The client has sent the request again, or its member was removed: as in Kafka, the earlier request is
-            # never answered.
+            # The client has sent the request again, or its member was removed: as in Kafka, the earlier request never
+            # gets a response.
             context.abandon()
         if result.transitions or result.changes or result.ended:
             coordinator.observe(self, result, now_ms)
@@ -116,11 +116,11 @@ class GroupActor(Actor["Coordinator"]):
 
     @property
     def is_settled(self) -> bool:
-        """Whether all records about members are durable, so that heartbeats need not wait."""
+        """True if all records about members are durable, so that heartbeats need not wait."""
         return self.membership_epoch <= self.coordinator.gate.flushed_epoch
 
     def respond_to_heartbeat(self, context: RequestContext, response: Any) -> Any:
-        """`respond`, for a response that does not depend on offsets: see the module's docstring."""
+        """Like `respond`, for a response that does not depend on offsets: see the module's docstring."""
         if self.membership_epoch > self.coordinator.gate.flushed_epoch:
             context.answer_at(self.membership_epoch, response, partial(unavailable, context.codec, context.keep()))
             return None
@@ -146,14 +146,14 @@ class Coordinator(Actors[GroupActor]):
         ledger: Ledger | None = None,
         surroundings: GroupEnvironment | None = None,
     ) -> None:
-        """`max_pending_ids`: max.pending.members. `surroundings`: what groups of the consumer protocol see of this
-        node; None where there are none.
+        """`max_pending_ids`: max.pending.members. `surroundings`: the node's topics and settings for groups of the
+        consumer protocol; None on a node without such groups.
         """
         super().__init__(runtime, log, partitions, max_groups, step)
         self.group_settings = group_settings
         self.new_id = new_id
         self.max_pending_ids = max_pending_ids
-        #: member ids of all groups that were handed out (KIP-394) and not used yet
+        #: member ids of all groups that were sent to clients (KIP-394) and not used yet
         self.pending_ids = 0
         self._has_told_of_ids = False
         self.ledger = ledger
@@ -169,21 +169,21 @@ class Coordinator(Actors[GroupActor]):
     # Defined by Actors
 
     def new_actor(self, id_: str, partition: int) -> GroupActor:
-        """An actor of a group."""
+        """Create the actor of a group."""
         return GroupActor(
             self, Group(id_, self.group_settings, self.new_id, self.surroundings), partition, self.forgotten_epoch
         )
 
     def is_allowed(self, id_: str) -> ErrorCode:
-        """Refuses ids that are too long for the log."""
+        """Reject ids that are too long for the log."""
         return ErrorCode.INVALID_GROUP_ID if len(id_) > MAX_ID_CHARACTERS else ErrorCode.NONE
 
     def tell_limit(self) -> None:
-        """Write one log line for each refused group."""
+        """Write one log line for each rejected group."""
         log.warning("no room for another group", groups=len(self.actors), limit=self.told_limit("max.groups"))
 
     def has_room_for_id(self) -> bool:
-        """Whether another member id may be handed out. One log line when that ends."""
+        """Return whether another member id may be created. Writes one log line when the limit is reached."""
         has_room = self.pending_ids < self.max_pending_ids
         if not has_room and not self._has_told_of_ids:
             log.warning("no room for another pending member", pending=self.pending_ids, limit="max.pending.members")
@@ -191,7 +191,7 @@ class Coordinator(Actors[GroupActor]):
         return has_room
 
     def unloading(self) -> Unload:
-        """The group's members look for the coordinator again."""
+        """Return the event that makes the group's members look up the coordinator again."""
         return Unload(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def replay(self, partition: int, batches: Iterable[ReplayedBatch]) -> Iterator[int]:
@@ -199,7 +199,7 @@ class Coordinator(Actors[GroupActor]):
         return PartitionLoad(self, partition).run(batches)
 
     def loaded(self, partition: int) -> None:
-        """All groups of the partition are loaded."""
+        """Mark the partition as loaded; after the last one, drop the data that only loads need."""
         super().loaded(partition)
         if not self.is_loading:
             self.names.clear()
@@ -209,7 +209,7 @@ class Coordinator(Actors[GroupActor]):
     # Events that no request causes
 
     def timed_out(self, key: TimerKey) -> None:
-        """A group's timer has expired."""
+        """Handle a group's timer that has fired."""
         actor = self.actors.get(key.group_id)
         if actor is not None:
             actor.tell(TimedOut(key))
@@ -223,7 +223,7 @@ class Coordinator(Actors[GroupActor]):
             self.tell_of_deletion(actor, event)
 
     def tell_of_deletion(self, actor: GroupActor, event: TopicDeleted) -> None:
-        """Let a group delete the offsets committed for a topic, if it has any."""
+        """Make a group delete the offsets committed for a topic, if it has any."""
         topic, pending = event.topic, actor.group.pending
         if topic in actor.group.offsets or (pending is not None and any(topic == name for name, _ in pending)):
             actor.tell(event)
@@ -231,8 +231,8 @@ class Coordinator(Actors[GroupActor]):
     def expire_offsets(
         self, retention_ms: Callable[[str], int], spared: Callable[[Group], bool] = lambda group: False
     ) -> Iterator[None]:
-        """Expire offsets unused for the group's `retention_ms`, group by group, at the caller's pace; but not those of
-        groups that are to be spared.
+        """Expire offsets unused for the group's `retention_ms`, one group per iteration, except in groups for which
+        `spared` returns True.
         """
         for actor in list(self.actors.values()):
             if spared(actor.group):
@@ -248,11 +248,13 @@ class Coordinator(Actors[GroupActor]):
     # Transactions
 
     def note_pending(self, actor: GroupActor, producer_id: int) -> None:
-        """A transaction commits offsets of a group: remember that its marker applies to the group."""
+        """Record that a transaction commits offsets of a group: the transaction's marker applies to the group."""
         self.pending.setdefault((actor.partition, producer_id), set()).add(actor.group.group_id)
 
     def end_transaction(self, partition: int, producer_id: int, *, committed: bool, epoch: int) -> None:
-        """A marker was written to the partition; `epoch` makes it durable. Responses of its groups wait for that."""
+        """Apply a marker written to the partition. Responses of its
+        groups wait until flush epoch `epoch` is durable.
+        """
         for group_id in self.pending.pop((partition, producer_id), ()):
             actor = self.actors.get(group_id)
             if actor is not None and actor.group.pending is not None:
@@ -274,7 +276,7 @@ class Coordinator(Actors[GroupActor]):
         if self.ledger is not None:
             if not (result.transitions or result.ended) and len(changes) == 1 and group.consumer is None:
                 change = changes[0]
-                if type(change) is Joined and not change.is_new:  # it waits for the others: nearly every join
+                if type(change) is Joined and not change.is_new:  # still waiting for members: nearly every join
                     self.ledger.rejoined(group.group_id, change, now_ms)
                     return
             self.ledger.observe(group, result, now_ms)
@@ -306,17 +308,17 @@ class Coordinator(Actors[GroupActor]):
             )
 
     def state_counts(self) -> dict[str, float]:
-        """Number of classic groups by state. Scrapes call this from another thread."""
+        """Return the number of classic groups by state. Scrapes call this from another thread."""
         groups = [actor.group for actor in list(self.actors.values())]
         return dict(Counter(group.state.value for group in groups if group.consumer is None))
 
     def consumer_state_counts(self) -> dict[str, float]:
-        """Number of consumer groups by state. Scrapes call this from another thread."""
+        """Return the number of consumer groups by state. Scrapes call this from another thread."""
         consumers = [actor.group.consumer for actor in list(self.actors.values())]
         return dict(Counter(each.state.value for each in consumers if each is not None))
 
     def member_counts(self) -> dict[str, float]:
-        """Number of members of all groups by protocol. Scrapes call this from another thread."""
+        """Return the number of members of all groups by protocol. Scrapes call this from another thread."""
         classic = consumer = 0
         for actor in list(self.actors.values()):
             classic += len(actor.group.members)
@@ -327,7 +329,7 @@ class Coordinator(Actors[GroupActor]):
         return {"classic": classic, "consumer": consumer}
 
     def offset_count(self) -> int:
-        """Number of committed offsets of all groups. Scrapes call this from another thread."""
+        """Return the number of committed offsets of all groups. Scrapes call this from another thread."""
         return sum(map(_offset_count, list(self.actors.values())))
 
 

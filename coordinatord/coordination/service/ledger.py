@@ -1,10 +1,10 @@
-"""The rebalance ledger: for each rebalance its trigger, when each member joined, which members left and why, and what
-it waited for. A plain Kafka log has only the outcome.
+"""The rebalance ledger: the trigger of each rebalance, the join time of each member, the removed members with causes,
+and the longest wait. A plain Kafka log contains only the result.
 
 `Ledger.observe` follows a group from step to step and closes a record when its rebalance ends. A record is a JSON
 object (fields: kafka_wire/records/rebalance_ledger.py). It is encoded once, when the writer has time, and kept as the
-bytes that go into the topic `__rebalances`; the latest records stay in memory for the admin page, as many as fit into
-MEMORY_BYTES.
+bytes that are appended to the topic `__rebalances`; the latest records stay in memory for the admin page, as many as
+fit into MEMORY_BYTES.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from coordinatord.coordination.service.epoch_ledger import EndedEpoch, told_trig
 from kafka_wire.records.rebalance_ledger import CLASSIC_VERSION, Outcome
 
 MEMORY_BYTES = 4 * 1024 * 1024
-"""Limit of the records kept for the admin page: several thousand typical ones."""
+"""Maximum bytes of the records kept for the admin page: several thousand typical ones."""
 
 MAX_ENTRIES = 2_000
-"""Members listed in one record. A record of so many takes 300 KB, less than max.message.bytes."""
+"""Maximum number of members listed in one record. A record of this size takes 300 KB, less than max.message.bytes."""
 
 
 class Rebalance:
@@ -101,7 +101,7 @@ class Rebalance:
         self.omitted = 0
 
     def came(self, joined: Joined, now_ms: int) -> None:
-        """A member has joined. A repeated JoinGroup of the same member counts once."""
+        """Record a member that has joined. A repeated JoinGroup of the same member counts once."""
         rejoined = self.rejoined
         if joined.member_id in rejoined:
             return
@@ -134,7 +134,7 @@ class Rebalance:
         replaced: str | None = None
         for change in changes:
             if type(change) is Joined:
-                # A restarted static member replaces its former self in one step.
+                # A restarted static member replaces its earlier instance in one step.
                 if change.is_new or (replaced is not None and change.group_instance_id == replaced):
                     newcomers[change.member_id] = None
             else:
@@ -144,7 +144,7 @@ class Rebalance:
                     replaced = change.group_instance_id
 
     def end(self, group: Group, outcome: str, generation_id: int, now_ms: int) -> None:
-        """The rebalance has ended: store the group's data for the record."""
+        """End the rebalance: store the group's data for the record."""
         members, newcomers = group.members, self.newcomers
         self.outcome = outcome
         self.generation_after = generation_id
@@ -157,7 +157,9 @@ class Rebalance:
         self.slowest = self._slowest()
 
     def _slowest(self) -> dict[str, Any] | None:
-        """The longest wait. A member that never rejoined made all others wait for the whole rebalance timeout."""
+        """Return the longest wait. For a member that never rejoined, all
+        others waited for the whole rebalance timeout.
+        """
         joined_ms, ended_ms, began_ms = self.joined_ms, self.ended_ms, self.began_ms
         join_ms = (ended_ms if joined_ms is None else joined_ms) - began_ms
         if joined_ms is not None and ended_ms - joined_ms > join_ms and self.outcome == Outcome.COMPLETED:
@@ -172,7 +174,7 @@ class Rebalance:
         return {"phase": "join", "member_id": member_id, "after_ms": last_ms - began_ms}
 
     def head(self) -> dict[str, Any]:
-        """The record without its lists, once the rebalance has ended."""
+        """Return the record without its lists, once the rebalance has ended."""
         head: dict[str, Any] = {
             "version": CLASSIC_VERSION,
             "group": self.group_id,
@@ -200,7 +202,7 @@ class Rebalance:
         return head
 
     def line(self) -> dict[str, Any]:
-        """The fields of its log line."""
+        """Return the fields of the log line."""
         trigger, slowest = self.trigger, self.slowest or {}
         return {
             "group": self.group_id,
@@ -220,7 +222,7 @@ class Rebalance:
         }
 
     def whole(self) -> dict[str, Any]:
-        """The complete record."""
+        """Return the complete record."""
         record, began_ms = self.head(), self.began_ms
         record["rejoined"] = list(map(_rejoined, self.rejoined.values(), self.came_ms, repeat(began_ms)))
         record["dropped"] = [_dropped(dropped, at_ms - began_ms) for dropped, at_ms in self.dropped]
@@ -228,10 +230,12 @@ class Rebalance:
 
 
 Tell = Callable[[Rebalance | EndedEpoch], object]
-"""Called with a rebalance or an epoch that has ended."""
+"""Function that is called with a rebalance or an epoch that has ended."""
 
 Write = Callable[[Group, Callable[[], bytes]], object]
-"""Called with a group and a function that encodes its rebalance's record as JSON; that is called once, soon."""
+"""Function that is called with a group and a function that encodes its rebalance's
+record as JSON; the latter is called once, soon.
+"""
 
 
 class Ledger:
@@ -247,15 +251,15 @@ class Ledger:
         self._recent: deque[tuple[str, bytes]] = deque()
         self._recent_bytes = 0
         self.watched: deque[Rebalance | EndedEpoch] | None = None
-        """If it is there: what has ended, for who watches the groups."""
+        """Rebalances and epochs that have ended, for a consumer of this queue; None without one."""
 
     def observe(self, group: Group, result: Result, now_ms: int) -> None:
-        """A step has changed states or members, or ended epochs."""
+        """Record a step that has changed states or members, or ended epochs."""
         for account in result.ended:
             self._record(group, EndedEpoch(group.group_id, self.node_id, account))
         rebalance = self._open.get(group.group_id)
         if group.consumer is not None:
-            if rebalance is not None:  # it was a classic group, and is one no more
+            if rebalance is not None:  # the group was a classic group before this step
                 self._close(group, rebalance, Outcome.STOPPED, rebalance.generation_before, now_ms)
             return
         if not result.transitions:
@@ -281,7 +285,7 @@ class Ledger:
             self._follow(group, rebalance, ended.new, now_ms)
 
     def rejoined(self, group_id: str, joined: Joined, now_ms: int) -> None:
-        """A member has rejoined, and the group waits for more members."""
+        """Record a member that has rejoined while the group waits for more members."""
         rebalance = self._open.get(group_id)
         if rebalance is None:
             return
@@ -347,7 +351,7 @@ class Ledger:
             self._recent_bytes -= len(self._recent.popleft()[1])
 
     def recent(self, group_id: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
-        """The latest records, newest first, of one group or of all groups."""
+        """Return the latest records, newest first, of one group or of all groups. Other threads may call this."""
         # Each copy is atomic in the interpreter: another thread may be writing. In this order no record is missed.
         ended, recent = list(self._ended), self._recent.copy()
         fresh = [each.whole() for each in reversed(ended) if group_id is None or each.group_id == group_id]
@@ -355,7 +359,7 @@ class Ledger:
         return [*fresh, *map(orjson.loads, found[:limit])][:limit]
 
     def open(self, group: Group) -> dict[str, Any] | None:
-        """The current data of a rebalance in progress; None when there is none."""
+        """Return the current data of a rebalance in progress; None when there is none."""
         consumer = group.consumer
         if consumer is not None:
             return under_way(group.group_id, consumer)
@@ -398,7 +402,7 @@ def _dropped(dropped: Dropped, after_ms: int) -> dict[str, Any]:
 
 
 def lines() -> Tell:
-    """Logs each rebalance in one line. Create it after logging is configured."""
+    """Return a function that logs each rebalance in one line. Call this after logging is configured."""
     teller = Teller("coordinatord.ledger", "rebalance")
 
     def tell(rebalance: Rebalance | EndedEpoch) -> None:

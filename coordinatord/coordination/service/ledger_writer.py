@@ -1,4 +1,4 @@
-"""Writes the rebalance ledger's records to their topic: soon, in batches, with a time limit per turn of the event loop.
+"""The writer of the rebalance ledger's records: soon, in batches, with a time limit per turn of the event loop.
 
 No response waits for the ledger, and one append per record would cost more than the record itself. So records wait for
 a quarter of a second and are written with one append per partition. If ten thousand groups complete a rebalance within
@@ -21,14 +21,14 @@ from coordinatord.transport.cluster.partitioner import partition_for
 from kafka_wire.records.batch import KeyValues
 
 DELAY_S = 0.25
-"""How long records are collected. A crash loses the collected records; their log lines are written already."""
+"""Seconds for which records are collected. A crash loses the collected records; their log lines are written already."""
 
 TURN_S = 0.001
-"""The time limit of a turn. Encoding a record of a few members takes 10 µs, of thousands of members 2 ms."""
+"""Maximum seconds of a turn. Encoding a record of a few members takes 10 µs, of thousands of members 2 ms."""
 
 
 class LedgerWriter:
-    """Collects and writes records. Ledger calls `append` for each; `record` encodes the record when it is written."""
+    """A buffer of records. Ledger calls `append` for each; `record` encodes the record when it is written."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class LedgerWriter:
         on_failure: Callable[[BaseException], object],
         to_topic: bool = True,
     ) -> None:
-        """Without `to_topic` records are made, for the admin page, and not written."""
+        """Without `to_topic` records are encoded for the admin page only, and not written."""
         self._loop = loop
         self._topics = topics
         self._data = data
@@ -73,7 +73,7 @@ class LedgerWriter:
         if self._to_topic and LEDGER_TOPIC not in self._topics.catalogue.by_name:
             try:
                 self._topics.create_ledger_topic()
-            except StoreAway:  # the next record tries again; these are in the log lines
+            except StoreAway:  # the next record retries; these records are in the log lines
                 unwritten.clear()
                 return
             except OSError as error:
@@ -93,7 +93,7 @@ class LedgerWriter:
             if len(made) < len(records):
                 unwritten[partition] = records[len(made) :]
             log = self._data.get(LEDGER_TOPIC, partition) if self._to_topic else None
-            # None if the topic is switched off, or was imported with fewer partitions: the records are dropped.
+            # None if the topic is disabled, or was imported with fewer partitions: the records are dropped.
             if log is not None:
                 try:
                     self._writer.append_records(log, KeyValues(made), now_ms)

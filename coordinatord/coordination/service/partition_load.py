@@ -1,15 +1,15 @@
-"""Restores groups from one partition of `__consumer_offsets`.
+"""Restoration of groups from one partition of `__consumer_offsets`.
 
-The result is that of `replay` record by record: the last record of a key wins, a tombstone deletes, and records of a
-transaction are pending until its marker. The common case has a fast path:
+The result equals that of `replay` record by record: the last record of a key wins, a tombstone deletes, and records of
+a transaction are pending until its marker. The common case has a fast path:
 
     batch → gather: raw key -> newest raw value ("window") → every 16,000 keys or 4 MiB: decode the window, apply it
 
 A window holds offsets and group metadata outside of transactions. Their order does not matter: keys are independent,
 and any of them makes a group exist. Where the order matters, the window is applied first: before a transaction's batch,
-a marker, the tombstone of an offset in the window, and any tombstone of another key: whether a group is left after it
-depends on the offsets before it. If a value in a window cannot be read, an
-older value of the same key may be valid: then the window is replayed record by record.
+a marker, the tombstone of an offset in the window, and any tombstone of another key, since the offsets before such a
+tombstone decide whether the group still exists after it. If a value in a window cannot be decoded, an older value of
+the same key may be valid: then the window is replayed record by record.
 
 `run` yields about every thousand records; loading.py continues it.
 """
@@ -41,7 +41,7 @@ SLICE_RECORDS: Final = 1_000
 """Records or keys between two yields: about a millisecond."""
 
 SLICE_GROUPS: Final = 50
-"""The same for groups that are prepared for serving."""
+"""Groups prepared for serving between two yields."""
 
 WINDOW_KEYS: Final = 16_384
 WINDOW_BYTES: Final = 4 * 1024 * 1024
@@ -60,7 +60,9 @@ class LoadedGroup(Protocol):
 
 
 class Groups(Protocol):
-    """What a load needs of the group coordinator. `names` and `topic_ids` keep one copy of what many offsets share."""
+    """The group coordinator, as a load uses it. `names` and `topic_ids`
+    keep one copy of values shared by many offsets.
+    """
 
     pending: dict[tuple[int, int], set[str]]
     names: dict[str, str]
@@ -75,7 +77,7 @@ class Groups(Protocol):
 
 
 class PartitionLoad:
-    """One load of one partition; at its end the coordinator has its groups."""
+    """One load of one partition; at its end the coordinator has the partition's groups."""
 
     def __init__(self, coordinator: Groups, partition: int) -> None:
         self.coordinator = coordinator
@@ -85,16 +87,16 @@ class PartitionLoad:
         #: the origin of `newest`: (batch, its first record, the one after the last)
         self._window: list[tuple[ReplayedBatch, int, int]] = []
         self._window_bytes = 0
-        #: a transaction is open: a tombstone also deletes its pending offsets, so it must not be overwritten
+        #: true while a transaction is open: a tombstone also deletes its pending offsets, so it must not be overwritten
         self._is_open = False
-        #: a key without its partition -> where the group keeps that topic's offsets; groups without open transactions
+        #: a key without its partition -> the group's offsets of that topic; groups without open transactions
         self._places: dict[bytes, dict[int, OffsetCommitValue]] = {}
         #: the two decoded parts of such a key: up to the end of the group id, and from there to the end of the topic
         self._groups: dict[bytes, Group] = {}
         self._topics: dict[bytes, str] = {}
 
     def run(self, batches: Iterable[ReplayedBatch]) -> Iterator[int]:
-        """Yields the number of records read since the last yield."""
+        """Load the groups. Yields the number of records read since the last yield."""
         read = 0
         newest = self._newest
         for batch in batches:
@@ -141,7 +143,9 @@ class PartitionLoad:
     # Windows
 
     def _take(self, odd: Odd) -> bool:
-        """Take a record that is not a plain offset into the window, if its order does not matter."""
+        """Add a record that is not a plain offset to the window if its order
+        does not matter; return whether it was added.
+        """
         key, value = odd
         if key is None or value is None or key[:2] != _GROUP_METADATA:
             return False
@@ -158,7 +162,7 @@ class PartitionLoad:
         self._replay(key, value, NO_PRODUCER_ID)
 
     def _apply(self) -> Iterator[int]:
-        """Decode and apply the window, and begin a new one."""
+        """Decode and apply the window, and start a new one."""
         if self._newest:
             items = iter(self._newest.items())
             left = len(self._newest)
@@ -184,7 +188,7 @@ class PartitionLoad:
                 place[_unpack_partition(key, -4)[0]] = decode_offset_value(value, topic_ids)
 
     def _put_first(self, key_bytes: bytes, value_bytes: bytes | None) -> None:
-        """Apply a record whose place is not known yet. DecodeError if it cannot be read."""
+        """Apply a record whose place is not known yet. Raises DecodeError if it cannot be decoded."""
         split = 4 + int.from_bytes(key_bytes[2:4], "big")
         known = self._groups.get(key_bytes[:split])
         topic = self._topics.get(key_bytes[split:-4])
@@ -214,7 +218,7 @@ class PartitionLoad:
         if value is not None and group.pending is None:
             self._places[key_bytes[:-4]] = group.offsets[topic]
         elif value is None:
-            self._places.pop(key_bytes[:-4], None)  # it may have been the topic's last offset offset
+            self._places.pop(key_bytes[:-4], None)  # it may have been the topic's last offset
 
     def _apply_in_order(self) -> Iterator[int]:
         """Replay the window record by record."""
@@ -278,7 +282,7 @@ class PartitionLoad:
     # The end
 
     def _serve(self) -> Iterator[int]:
-        """Prepare the groups and hand them over one by one: a group that was handed over is served."""
+        """Prepare the groups and register them one by one: a registered group is served."""
         coordinator = self.coordinator
         now_ms = coordinator.now_ms()
         left_out = 0
@@ -301,7 +305,7 @@ def _tell_of_unread(partition: int, error: DecodeError) -> None:
     """Write one log line per kind of record, with Kafka's name for it."""
     what = str(error)
     if isinstance(error, UnknownRecordError):
-        # This imports the declarations of all kinds of groups; only logs with such records pay for it.
+        # This imports the declarations of all kinds of groups, so it is done only for logs with such records.
         from kafka_wire.records.record_types import RECORD_TYPES
 
         if error.record_type in RECORD_TYPES:

@@ -12,8 +12,8 @@ from coordinatord.transport.cluster.nodes import Nodes
 
 
 class TopicsImage:
-    """A view of the catalogue (coordinatord.coordination.group.consumer.topics.Topics). Hashes are computed when first
-    asked for.
+    """A view of the catalogue (coordinatord.coordination.group.consumer.topics.Topics). Hashes are computed at first
+    use.
     """
 
     def __init__(self, catalogue: Catalogue, nodes: Nodes) -> None:
@@ -26,7 +26,7 @@ class TopicsImage:
 
     @property
     def version(self) -> int:
-        """The catalogue's number of changes, those of other workers among them."""
+        """Number of changes of the catalogue, including those by other workers."""
         self._catalogue.refresh()
         version = self._catalogue.change
         if version != self._version:
@@ -35,31 +35,35 @@ class TopicsImage:
 
     @property
     def created_version(self) -> int:
-        """The version in which a topic was last seen to be new, other than the ledger's, which Kafka has not."""
+        """Version in which a topic was last seen to be new. The ledger's
+        topic does not count: Kafka does not have it.
+        """
         self._look(self._catalogue.change)
         return self._created_version
 
     def find(self, name: str) -> Topic | None:
-        """A topic by name."""
+        """Return the topic with this name, or None."""
         topic = self._catalogue.by_name.get(name)
         return None if topic is None else self._seen(topic.topic_id, name, len(topic.partitions))
 
     def find_id(self, topic_id: bytes) -> Topic | None:
-        """A topic by id."""
+        """Return the topic with this id, or None."""
         topic = self._catalogue.by_id.get(topic_id)
         return None if topic is None else self._seen(topic_id, topic.name, len(topic.partitions))
 
     def names(self) -> Iterable[str]:
-        """All names that an expression may match: Kafka has internal topics among them, but no topic of the ledger."""
+        """Return all names that an expression may match: Kafka's
+        internal topics as well, but not the ledger's topic.
+        """
         return [name for name in self._catalogue.by_name if name != LEDGER_TOPIC]
 
     def num_partitions(self, topic_id: bytes) -> int:
-        """The number of a topic's partitions; -1: no such topic."""
+        """Return the number of a topic's partitions; -1 if there is no such topic."""
         topic = self._catalogue.by_id.get(topic_id)
         return -1 if topic is None else len(topic.partitions)
 
     def racks(self, topic_id: bytes, partition: int) -> frozenset[str]:
-        """The racks of a partition's replicas: all nodes are in the same one."""
+        """Return the racks of a partition's replicas: all nodes are in the same rack."""
         return self._racks
 
     def _seen(self, topic_id: bytes, name: str, partitions: int) -> Topic:

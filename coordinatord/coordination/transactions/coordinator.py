@@ -3,12 +3,12 @@
 An id belongs to one partition of `__transaction_state`, a topic that the first transactional producer creates. As for
 groups, every response about an id waits until its records are durable.
 
-How a transaction ends, and what happens after a crash:
+The end of a transaction, and recovery after a crash:
 
-    PrepareCommit is logged      crash before it is durable: nothing has happened, the transaction is still open
+    PrepareCommit is logged      crash before it is durable: no effect, the transaction is still open
     … it is durable: markers are written to all partitions (markers.py)
                                  crash from here on: the next start finds PrepareCommit and writes all markers again
-    … they are durable: CompleteCommit is logged, and EndTxn is answered
+    … they are durable: CompleteCommit is logged, and the response to EndTxn is sent
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ from kafka_wire.records.transactions import decode_key, decode_value, encode_key
 log = get_logger("coordinatord.coordination.transactions")
 
 RETRY_MS: Final = 1_000
-"""The delay before a retry: of a marker for a partition that is being loaded, or of an abort that needs a producer id
-while the disk is full."""
+"""Milliseconds before a retry: of a marker for a partition that is being loaded, or of an abort that needs a producer
+id while the disk is full.
+"""
 
 
 class TransactionActor(Actor["Transactions"]):
@@ -80,7 +81,7 @@ class TransactionActor(Actor["Transactions"]):
             self.coordinator.gate.hold(self.epoch, lambda: self._write_markers(markers))
 
     def go_on(self) -> None:
-        """The id was loaded: complete its transaction if that was decided before."""
+        """Complete the transaction of a loaded id if its end was decided before."""
         transaction = self.transaction
         self._set_timer()
         if transaction.is_completing:
@@ -92,7 +93,7 @@ class TransactionActor(Actor["Transactions"]):
             )
             self._write_markers(markers_of(transaction))
 
-    # Its deadline
+    # The deadline
 
     def _set_timer(self) -> None:
         deadline_ms = self.transaction.deadline_ms
@@ -124,10 +125,10 @@ class TransactionActor(Actor["Transactions"]):
             log.error("a transaction cannot be aborted now", error=str(error))
             self.timer = coordinator.timers.alarm(coordinator.now_ms() + RETRY_MS, self._timed_out)
 
-    # Its markers
+    # The markers
 
     def _write_markers(self, markers: Markers) -> None:
-        """The decision is durable: write its markers."""
+        """Write the markers of a decision that is durable."""
         if self.coordinator.draining:
             return  # the next start writes them
         with suppress(LogFailed):
@@ -143,7 +144,7 @@ class TransactionActor(Actor["Transactions"]):
             def again() -> None:
                 coordinator.timers.alarm(coordinator.now_ms() + RETRY_MS, lambda: self._write_markers(remaining))
 
-            coordinator.gate.hold(epoch, again)  # those that were written may wait longer than the remaining ones will
+            coordinator.gate.hold(epoch, again)  # the written ones may wait longer than the remaining ones
             return
         coordinator.gate.hold(epoch, self._markers_written)
 
@@ -153,13 +154,13 @@ class TransactionActor(Actor["Transactions"]):
 
 
 class MarkerWriter(Protocol):
-    """Writes markers; see markers.py."""
+    """A writer of markers; see markers.py."""
 
     def write(self, markers: Markers, done: Callable[[int, tuple[TopicPartition, ...]], object]) -> None: ...
 
 
 class Topic(Protocol):
-    """What the coordinator needs of `__transaction_state`."""
+    """The topic `__transaction_state`, as the coordinator uses it."""
 
     @property
     def transaction_partitions(self) -> int | None: ...
@@ -168,7 +169,7 @@ class Topic(Protocol):
 
 
 class Transactions(Actors[TransactionActor]):
-    """Actors by transactional id. Topics ask it whether a partition is part of a transaction."""
+    """Actors by transactional id. Topics call it to check that a partition is part of a transaction."""
 
     def __init__(
         self,
@@ -189,10 +190,10 @@ class Transactions(Actors[TransactionActor]):
         self.markers = markers
         self.new_producer_id = new_producer_id
 
-    # Its topic
+    # The topic
 
     def ensure_topic(self) -> ErrorCode:
-        """Create `__transaction_state` if it does not exist."""
+        """Create `__transaction_state` if it does not exist. Return NONE, or the error."""
         if not self.partitions:
             try:
                 self.partitions.made(self.topic.create_transaction_topic())
@@ -202,29 +203,31 @@ class Transactions(Actors[TransactionActor]):
         return ErrorCode.NONE
 
     def topic_made(self) -> None:
-        """Another node has created `__transaction_state`, which is still empty."""
+        """Use `__transaction_state`, which another node has created and which is still empty."""
         if not self.partitions:
             self.partitions.made(self.topic.transaction_partitions or 0)
 
     def partition_for(self, transactional_id: str) -> int:
-        """The partition of `__transaction_state` for an id. The topic must exist."""
+        """Return the partition of `__transaction_state` for an id. The topic must exist."""
         return self.partitions.of(transactional_id)
 
     # Defined by Actors
 
     def new_actor(self, id_: str, partition: int) -> TransactionActor:
-        """An actor of a transactional id."""
+        """Create the actor of a transactional id."""
         transaction = Transaction(id_, self.settings, self.new_producer_id)
         return TransactionActor(self, transaction, partition, self.forgotten_epoch)
 
     def tell_limit(self) -> None:
-        """Write one log line for each refused id."""
+        """Write one log line for each rejected id."""
         log.warning(
             "no room for another transactional id", ids=len(self.actors), limit=self.told_limit("max.transactional.ids")
         )
 
     def unloading(self) -> events.Unload:
-        """A waiting EndTxn is answered; the next coordinator of the id writes the markers."""
+        """Return the event that makes an id respond to its waiting EndTxn;
+        the id's next coordinator writes the markers.
+        """
         return events.Unload()
 
     def replay(self, partition: int, batches: Iterable[ReplayedBatch]) -> Iterator[int]:
@@ -267,13 +270,13 @@ class Transactions(Actors[TransactionActor]):
     # Events that no request causes
 
     def expire_ids(self) -> int:
-        """Forget ids that have been idle for transactional.id.expiration.ms. Returns how many."""
+        """Remove ids that have been idle for transactional.id.expiration.ms. Return their number."""
         before = len(self.actors)
         for actor in list(self.actors.values()):
             actor.tell(events.Expire())
         return before - len(self.actors)
 
-    # Asked by topics and groups before they write
+    # Called by topics and groups before they write
 
     def participation(
         self,
@@ -284,7 +287,7 @@ class Transactions(Actors[TransactionActor]):
         *,
         add: bool,
     ) -> Participation:
-        """Whether partitions are part of the producer's transaction; `add` adds those that are not."""
+        """Check whether partitions are part of the producer's transaction; `add` adds those that are not."""
         if not transactional_id:
             return Participation(dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST), 0)
         actor = self.find(transactional_id)

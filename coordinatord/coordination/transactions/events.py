@@ -1,6 +1,6 @@
 """The events of a transactional id.
 
-An event has the transaction version that its request's version stands for: 2 for KIP-890 (EndTxn v5,
+An event contains the transaction version that corresponds to its request's version: 2 for KIP-890 (EndTxn v5,
 AddPartitionsToTxn v4 and requests that imply it), otherwise 0.
 """
 
@@ -16,7 +16,7 @@ from kafka_wire.values import Value
 
 @dataclass(slots=True, repr=False, eq=False)
 class Init(Value):
-    """InitProducerId. `expected` is the producer id and epoch that the producer claims to have (v3+, KIP-360)."""
+    """An InitProducerId request. `expected`: producer id and epoch that the producer claims to have (v3+, KIP-360)."""
 
     timeout_ms: int
     expected: tuple[int, int] | None = None
@@ -24,7 +24,7 @@ class Init(Value):
 
 @dataclass(slots=True, repr=False, eq=False)
 class AddPartitions(Value):
-    """AddPartitionsToTxn, AddOffsetsToTxn, or the first write to a partition."""
+    """An AddPartitionsToTxn or AddOffsetsToTxn request, or the first write to a partition."""
 
     producer_id: int
     producer_epoch: int
@@ -34,7 +34,7 @@ class AddPartitions(Value):
 
 @dataclass(slots=True, repr=False, eq=False)
 class End(Value):
-    """EndTxn: commit or abort. `reply_to` is opaque and not None."""
+    """An EndTxn request: commit or abort. `reply_to` is opaque and not None."""
 
     producer_id: int
     producer_epoch: int
@@ -45,22 +45,22 @@ class End(Value):
 
 @dataclass(slots=True, repr=False, eq=False)
 class TimedOut(Value):
-    """The deadline of the transaction may have passed."""
+    """A timer of the transaction: its deadline may have passed."""
 
 
 @dataclass(slots=True, repr=False, eq=False)
 class MarkersWritten(Value):
-    """Every partition has its marker, durably."""
+    """Completion of the markers: every partition has a durable marker."""
 
 
 @dataclass(slots=True, repr=False, eq=False)
 class Expire(Value):
-    """Forget the id if it has been idle for transactional.id.expiration.ms."""
+    """Expiry: remove the id if it has been idle for transactional.id.expiration.ms."""
 
 
 @dataclass(slots=True, repr=False, eq=False)
 class Unload(Value):
-    """This coordinator stops serving the id."""
+    """End of service: this coordinator stops serving the id."""
 
 
 Event = Init | AddPartitions | End | TimedOut | MarkersWritten | Expire | Unload

@@ -1,4 +1,4 @@
-"""Writes commit and abort markers to partitions of topics, and applies them to groups' pending offsets.
+"""The writer of commit and abort markers to partitions of topics; it also applies them to groups' pending offsets.
 
 A marker for `__consumer_offsets` is written to the partition; then all its groups with pending offsets of the producer
 commit or drop them.
@@ -22,7 +22,7 @@ from kafka_wire.errors import ErrorCode
 log = get_logger("coordinatord.coordination.transactions")
 
 AT_ONCE = 50
-"""Markers of one transaction that are written in one turn of the event loop: some 5 ms with what the log does."""
+"""Number of markers of one transaction that are written in one turn of the event loop: some 5 ms including the log."""
 
 RETRIED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR})
 
@@ -31,7 +31,7 @@ MarkersDone = Callable[[int, tuple[TopicPartition, ...]], object]
 
 
 class Groups(Protocol):
-    """What markers need of the group coordinator."""
+    """The group coordinator, as markers use it."""
 
     def availability(self, partition: int) -> ErrorCode: ...
 
@@ -39,7 +39,7 @@ class Groups(Protocol):
 
 
 class PartitionMarkers:
-    """Writes markers to this node's partitions."""
+    """Writer of markers to this node's partitions."""
 
     def __init__(
         self, appends: TransactionalAppends, groups: Groups, call_soon: Callable[[Callable[[], None]], object]
@@ -51,23 +51,24 @@ class PartitionMarkers:
         self._unfinished: deque[Iterator[None]] = deque()
 
     def write(self, markers: Markers, done: MarkersDone) -> None:
-        """Write our own coordinator's markers. `done` gets the epoch that makes them durable, and the partitions that
-        cannot be written now: at once, or later if they are many. Raises LogFailed, unless that is later.
+        """Write this node's own coordinator's markers. `done` is called with the flush epoch that makes them durable,
+        and the partitions that cannot be written now: at once, or later if there are many. Raises LogFailed, unless
+        writing continues later.
 
-        A deleted partition needs no marker, nor does one where the producer id has a newer epoch already: nothing more
-        of this transaction can be written there. (Kafka leaves the transaction open for ever then.)
+        A deleted partition needs no marker, nor does one where the producer id has a newer producer epoch already:
+        nothing more of this transaction can be written there. (Kafka leaves the transaction open for ever then.)
         """
         writing = self._writing(markers, done)
         if len(markers.partitions) <= AT_ONCE:
             for _ in writing:
-                """Not so many that somebody would have to wait."""
+                """Few enough to write them all in this turn."""
             return
         self._unfinished.append(writing)
         if len(self._unfinished) == 1:
             self._call_soon(self._turn)
 
     def _turn(self) -> None:
-        """Write some markers of the transaction whose turn it is."""
+        """Write some markers of the next transaction in the queue."""
         writing = self._unfinished[0]
         try:
             with suppress(LogFailed):  # the next start writes them
@@ -102,7 +103,7 @@ class PartitionMarkers:
         done(epoch, tuple(left))
 
     def write_one(self, partition: TopicPartition, marker: Marker) -> int | ErrorCode:
-        """Returns the log's epoch, or the error for WriteTxnMarkers."""
+        """Write one marker. Return the flush epoch of the log, or the error for WriteTxnMarkers."""
         topic, index = partition
         found = self.appends.find(topic, index)
         if found is None:

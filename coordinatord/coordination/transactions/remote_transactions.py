@@ -2,7 +2,7 @@
 
 The coordinator of an id is the node that leads its partition of `__transaction_state`. It sends markers for partitions
 on other nodes with WriteTxnMarkers; those nodes send AddPartitionsToTxn before they accept a transactional batch. While
-a node does not answer, markers are retried, and producers get a retriable error.
+a node does not respond, markers are retried, and producers get a retriable error.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from kafka_wire.errors import ErrorCode
 
 ADD_PARTITIONS = 24, 5
 WRITE_MARKERS = 27, 2
-"""Api key and version."""
+"""API key and version."""
 
 NO_EPOCH = -1
-"""The coordinator epoch of our own coordinator, above every other one. Clients cannot send it."""
+"""The coordinator epoch of this node's own coordinator, higher than any other. Clients cannot send it."""
 
 WITHOUT_LEAD = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
-"""What a node of another machine says to everything while it has no lease, or its database is away."""
+"""Errors of a node of another machine for every request while it has no lease, or cannot reach its database."""
 
 log = get_logger("coordinatord.coordination.transactions")
 
 
 class Peers(Protocol):
-    """Sends requests to other nodes."""
+    """A client for requests to other nodes."""
 
     def ask(
         self, worker: int, api_key: int, api_version: int, request: Any, answered: Callable[[Any], object]
@@ -55,11 +55,11 @@ class Peers(Protocol):
 
 
 class SpreadMarkers:
-    """Writes markers to partitions on any node."""
+    """Writer of markers to partitions on any node."""
 
     def __init__(self, here: PartitionMarkers, nodes: Nodes, peers: Peers, coordinator_epoch: int = NO_EPOCH) -> None:
-        """`coordinator_epoch` rises whenever another node takes over this one's ids: partitions then refuse a marker
-        that comes late from the former one, as it may belong to an earlier transaction. Workers need none: a process
+        """`coordinator_epoch` rises whenever another node takes over this node's ids: partitions then reject a late
+        marker from the previous coordinator, as it may belong to an earlier transaction. Workers need none: a process
         that has died sends nothing.
         """
         self.here = here
@@ -68,7 +68,7 @@ class SpreadMarkers:
         self._coordinator_epoch = coordinator_epoch
 
     def write(self, markers: Markers, done: MarkersDone) -> None:
-        """As PartitionMarkers.write, but `done` may be called later: when each node has answered or failed to."""
+        """Like PartitionMarkers.write, but `done` may be called later: when each node has responded or failed."""
         by_worker: dict[int, list[TopicPartition]] = {}
         for partition in markers.partitions:
             by_worker.setdefault(self.nodes.worker_of(*partition), []).append(partition)
@@ -113,7 +113,7 @@ class SpreadMarkers:
 
 
 class SpreadTransactions:
-    """Asks the coordinator of an id, on any node, whether partitions are part of its transaction."""
+    """Client of an id's coordinator, on any node, for the check whether partitions are part of a transaction."""
 
     def __init__(self, here: Transactions, nodes: Nodes, peers: Peers) -> None:
         self.here = here
@@ -129,7 +129,7 @@ class SpreadTransactions:
         *,
         add: bool,
     ) -> Participation:
-        """As Transactions.participation; the result has `ask` if another node must be asked."""
+        """Like Transactions.participation; the result has `ask` if another node must be queried."""
         here = self.here
         worker = self.nodes.worker
         if transactional_id and here.partitions:
@@ -154,7 +154,9 @@ def _by_topic(partitions: Sequence[TopicPartition]) -> dict[str, list[int]]:
 
 
 def _unwritten(response: WriteTxnMarkersResponse, markers: Markers) -> list[TopicPartition]:
-    """The partitions whose markers must be retried. As for our own partitions, any other refusal needs no marker."""
+    """Return the partitions whose markers must be retried. As for this node's own partitions, any other error means
+    that no marker is needed.
+    """
     unwritten = []
     for marker in response.markers:
         for topic in marker.topics:
@@ -173,7 +175,9 @@ def _unwritten(response: WriteTxnMarkersResponse, markers: Markers) -> list[Topi
 
 
 def _errors(response: AddPartitionsToTxnResponse | None, partitions: Sequence[TopicPartition]) -> Errors:
-    """The errors of partitions that are not part of the transaction; of all partitions if the node did not answer."""
+    """Return the errors of partitions that are not in the transaction;
+    of all partitions if the node did not respond.
+    """
     if response is None or response.error_code or not response.results_by_transaction:
         return dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return {

@@ -32,12 +32,12 @@ def replay(txn: Transaction, value: TransactionLogValue | None) -> None:
 
 
 def is_understood(value: TransactionLogValue) -> bool:
-    """Whether a record has a state that a log can hold."""
+    """Return whether a record has a state that a log can hold."""
     return EMPTY <= value.transaction_status < DEAD
 
 
 def value_of(txn: Transaction, state: TransactionState, now_ms: int) -> TransactionLogValue:
-    """A record of the present state, with another `state` and time: steps change it and write it.
+    """Return a record of the current state, with another `state` and time, for steps to change and write.
 
     As in Kafka, each record has the producer id of the record before.
     """
@@ -56,7 +56,7 @@ def value_of(txn: Transaction, state: TransactionState, now_ms: int) -> Transact
 
 
 def partitions_schema(partitions: dict[tuple[str, int], None]) -> list[PartitionsSchema]:
-    """Partitions by topic, as in records."""
+    """Return partitions by topic, as in records."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
@@ -64,7 +64,9 @@ def partitions_schema(partitions: dict[tuple[str, int], None]) -> list[Partition
 
 
 def write(txn: Transaction, value: TransactionLogValue, reason: str, result: Result) -> None:
-    """Apply a record and add it to the step's result: steps change durable state only so. One record per step."""
+    """Apply a record and add it to the step's result: steps change
+    durable state in no other way. One record per step.
+    """
     old, new = txn.state, TransactionState(value.transaction_status)
     assert new in NEXT_STATES[old], f"transactional id {txn.transactional_id}: no way from {old.name} to {new.name}"
     assert result.record is None, "a step writes one record"

@@ -1,4 +1,4 @@
-"""What one step asks of the shell."""
+"""The result of one step, which the shell applies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafka_wire.values import FrozenValue, Value, frozen
 
 
 class Transition(NamedTuple):
-    """The transactional id changed its state."""
+    """A change of the transactional id's state."""
 
     transactional_id: str
     old: TransactionState
@@ -23,8 +23,8 @@ class Transition(NamedTuple):
 
 @frozen
 class Markers(FrozenValue):
-    """Write a marker to each of these partitions once the record of the decision is durable; then send
-    `MarkersWritten`. Writing a marker twice does no harm.
+    """Instruction to write a marker to each of these partitions once the record of the decision is durable; then to
+    send `MarkersWritten`. Writing a marker twice does no harm.
     """
 
     producer_id: int
@@ -36,9 +36,9 @@ class Markers(FrozenValue):
 
 @dataclass(slots=True, repr=False, eq=False)
 class Result(Value):
-    """`reply` answers the event's own request; None if that is parked, or if there is none. `record` has been applied
-    already and must be logged before any reply is sent; `tombstone` is a record without a value. Constants of this
-    class are shared.
+    """The result of one step. `reply` is the response to the event's own request; None if the request is parked, or if
+    there is none. `record` has been applied already and must be logged before any response is sent; `tombstone` is a
+    record without a value. Constants of this class are shared.
     """
 
     reply: Any = None

@@ -8,14 +8,15 @@
 | PrepareAbort   | the same                                       | the same                                           |
 | CompleteCommit | markers are written                            | the next transaction begins, or the id expires     |
 | CompleteAbort  | the same                                       | the same                                           |
-| Dead           | the id is forgotten                            | never                                              |
+| Dead           | the id is removed                              | never                                              |
 
-Everything but `last_producer_epoch` and the parked request is **durable**: only `replay` writes it, and the log holds
-it. Kafka also has PrepareEpochFence, which is never logged: the moment between fencing a producer and preparing to
-abort its transaction. Here both are one step.
+All state except `last_producer_epoch` and the parked request is **durable**: only `replay` writes it, and the log
+contains it. Kafka also has PrepareEpochFence, which is never logged: the moment between fencing a producer and
+preparing to abort its transaction. Here both are one step.
 
-With *transaction version* 2 (KIP-890) the epoch rises with each transaction, so that no late write of a transaction can
-become part of the next one. The version of the request that ends a transaction decides which version it follows.
+With *transaction version* 2 (KIP-890) the producer epoch rises with each transaction, so that no late write of a
+transaction can become part of the next one. The version of the request that ends a transaction decides which
+transaction version it follows.
 """
 
 from __future__ import annotations
@@ -32,19 +33,21 @@ NO_PRODUCER_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
 
 MAX_EPOCH: Final = 0x7FFF
-"""No client ever gets this epoch, so that one is always left to fence a producer."""
+"""The last producer epoch. No client ever gets it, so that one epoch is always left to fence a producer."""
 
 SERVER_VERSION: Final = 2
 """The transaction version of steps that no client requested, and the finalized version in ApiVersions."""
 
 NO_TIMEOUT_MS: Final = 0x7FFF_FFFF
-"""The time-out of a transaction that never times out: of two-phase commit (KIP-939), which Kafka's logs may hold."""
+"""The timeout of a transaction that never times out: of two-phase commit (KIP-939), which Kafka's logs may contain."""
 
 TopicPartition = tuple[str, int]
 
 
 class TransactionState(IntEnum):
-    """The values are those in the log; DescribeTransactions and ListTransactions return `shown`."""
+    """States of a transactional id, with the values in the log;
+    DescribeTransactions and ListTransactions return `shown`.
+    """
 
     EMPTY = 0
     ONGOING = 1
@@ -70,7 +73,7 @@ DEAD = TransactionState.DEAD
 
 NEXT_STATES: Final[dict[TransactionState, frozenset[TransactionState]]] = {
     # With transaction version 2, a producer that does not know whether its transaction has begun may abort it anyway:
-    # so it gets a new epoch.
+    # so it gets a new producer epoch.
     EMPTY: frozenset({EMPTY, ONGOING, PREPARE_ABORT, DEAD}),
     ONGOING: frozenset({ONGOING, PREPARE_COMMIT, PREPARE_ABORT}),
     PREPARE_COMMIT: frozenset({COMPLETE_COMMIT}),
@@ -79,20 +82,20 @@ NEXT_STATES: Final[dict[TransactionState, frozenset[TransactionState]]] = {
     COMPLETE_ABORT: frozenset({EMPTY, ONGOING, PREPARE_ABORT, DEAD}),
     DEAD: frozenset(),
 }
-"""All transitions: no others exist."""
+"""All allowed transitions."""
 
 EXPIRES: Final = frozenset({EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT})
-"""States in which transactional.id.expiration.ms counts."""
+"""States in which transactional.id.expiration.ms applies."""
 
 
 def is_exhausted(producer_epoch: int) -> bool:
-    """Whether the producer id has no epoch left for another client."""
+    """Return whether the producer id has no producer epoch left for another client."""
     return producer_epoch >= MAX_EPOCH - 1
 
 
 @frozen
 class TransactionSettings(FrozenValue):
-    """Settings; comments have Kafka's names."""
+    """Settings; the comments contain Kafka's names."""
 
     max_timeout_ms: int = 900_000  # transaction.max.timeout.ms
     id_expiration_ms: int = 604_800_000  # transactional.id.expiration.ms
@@ -100,7 +103,7 @@ class TransactionSettings(FrozenValue):
 
 @dataclass(slots=True, eq=False)
 class Transaction:
-    """One transactional id. `new_producer_id` may raise OSError; then nothing has changed."""
+    """One transactional id. `new_producer_id` may raise OSError; then the step has changed nothing."""
 
     transactional_id: str
     settings: TransactionSettings
@@ -125,12 +128,14 @@ class Transaction:
 
     @property
     def is_completing(self) -> bool:
-        """Whether the end is decided and markers are being written: all other requests must wait."""
+        """True if the end is decided and markers are being written: all other requests must wait."""
         return self.state is PREPARE_COMMIT or self.state is PREPARE_ABORT
 
     @property
     def deadline_ms(self) -> int | None:
-        """When an ongoing transaction is aborted (epoch ms); None if no transaction can time out."""
+        """Time in milliseconds since the Unix epoch at which an ongoing transaction is
+        aborted; None if no transaction can time out.
+        """
         if self.state is not ONGOING or self.timeout_ms == NO_TIMEOUT_MS:
             return None
         return self.start_ms + self.timeout_ms

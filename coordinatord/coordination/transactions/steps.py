@@ -1,17 +1,17 @@
-"""The steps of a transactional id: pure, one event after the other.
+"""The steps of a transactional id: pure functions, called with one event after the other.
 
     Empty ──partition added──▶ Ongoing ──EndTxn──▶ PrepareCommit ──markers written──▶ CompleteCommit ─┐
       ▲                          │                                                                    │
-      │                          └─EndTxn, new producer, time-out─▶ PrepareAbort ──▶ CompleteAbort ───┤
+      │                          └─EndTxn, new producer, timeout──▶ PrepareAbort ──▶ CompleteAbort ───┤
       └───────────────────────────── InitProducerId ──────────────────────────────────────────────────┘
 
-A transaction is committed once PrepareCommit is durable. No response says so earlier, and after a crash the markers are
-written again. Kafka answers EndTxn at that moment, and answers requests before the markers are written with
+A transaction is committed once PrepareCommit is durable. No response confirms the commit earlier, and after a crash the
+markers are written again. Kafka responds to EndTxn at that moment, and to requests before the markers are written with
 CONCURRENT_TRANSACTIONS, which clients retry after 20 ms or more. Here EndTxn waits for the markers, which takes one
 flush: when the producer gets its response, consumers can read the transaction.
 
-Where Kafka first checks for a pending transition, this checks `is_completing`. The order of the checks is that of
-Kafka's TransactionCoordinator, so a request with several faults gets the same error.
+Where Kafka first checks for a pending transition, these steps check `is_completing`. The order of the checks is that of
+Kafka's TransactionCoordinator, so a request with several faults gets the same error as from Kafka.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from kafka_wire.records.transactions import TransactionLogValue
 
 
 def step(txn: Transaction, event: Any, now_ms: int) -> Result:
-    """Decide one event. OSError if no producer id could be reserved; then nothing has changed."""
+    """Handle one event. Raises OSError if no producer id could be reserved; then nothing has changed."""
     return HANDLERS[type(event)](txn, event, now_ms)
 
 
@@ -55,7 +55,9 @@ def step(txn: Transaction, event: Any, now_ms: int) -> Result:
 
 
 def init(txn: Transaction, event: events.Init, now_ms: int) -> Result:
-    """A producer takes over the id: it gets its own epoch, and an earlier producer's open transaction is aborted."""
+    """Handle an InitProducerId: the producer takes over the id with its own producer epoch, and an earlier producer's
+    open transaction is aborted.
+    """
     if not 0 < event.timeout_ms <= txn.settings.max_timeout_ms:
         return _init_error(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
     if txn.is_completing:
@@ -72,7 +74,9 @@ def init(txn: Transaction, event: events.Init, now_ms: int) -> Result:
 
 
 def _may_go_on(txn: Transaction, producer_id: int, producer_epoch: int) -> bool:
-    """Whether a producer with this id and epoch may get a new epoch: not after another producer came (KIP-360)."""
+    """Return whether a producer with this id and epoch may get a new epoch: not
+    after another producer has taken over (KIP-360).
+    """
     return (
         txn.producer_epoch == NO_PRODUCER_EPOCH
         or producer_id == txn.producer_id
@@ -91,7 +95,7 @@ def _take_over(txn: Transaction, event: events.Init, now_ms: int) -> Result:
         value.producer_epoch = 0
         last_epoch = epoch if expected_epoch is not None else NO_PRODUCER_EPOCH
     elif is_exhausted(epoch):
-        # Kafka's coordinator throws here, even for a repeated request.
+        # Kafka's coordinator throws an exception here, even for a repeated request.
         return _init_error(ErrorCode.UNKNOWN_SERVER_ERROR)
     elif expected_epoch is None:
         value.producer_epoch, last_epoch = epoch + 1, NO_PRODUCER_EPOCH
@@ -142,7 +146,7 @@ def add_partitions(txn: Transaction, event: events.AddPartitions, now_ms: int) -
 def verify(
     txn: Transaction | None, producer_id: int, producer_epoch: int, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, ErrorCode]:
-    """Returns the errors of the partitions that are not part of the producer's transaction (KIP-890)."""
+    """Return the errors of the partitions that are not part of the producer's transaction (KIP-890)."""
     if txn is None or not txn.exists or txn.producer_id != producer_id:
         error = ErrorCode.INVALID_PRODUCER_ID_MAPPING
     elif txn.producer_epoch != producer_epoch:
@@ -177,10 +181,10 @@ def end(txn: Transaction, event: events.End, now_ms: int) -> Result:
 
 
 def _end_bumping(txn: Transaction, event: events.End, now_ms: int) -> Result:
-    """`end` with transaction version 2, where an epoch lasts for one transaction.
+    """Handle an EndTxn with transaction version 2, where a producer epoch lasts for one transaction.
 
-    A repeated request has the epoch before the present one: the present epoch belongs to a transaction that has not
-    begun. That one cannot be committed; but a producer that does not know whether it began may abort it.
+    A repeated request has the epoch before the current one: the current epoch belongs to a transaction that has not
+    begun. That one cannot be committed; but a producer that does not know whether it has begun may abort it.
     """
     epoch, own_epoch = event.producer_epoch, txn.producer_epoch
     is_old_id = txn.previous_producer_id == event.producer_id and epoch == MAX_EPOCH - 1 and own_epoch == 0
@@ -214,7 +218,9 @@ def _prepared(txn: Transaction, committed: bool, now_ms: int) -> TransactionLogV
 
 
 def _bump(txn: Transaction, value: TransactionLogValue, version: int) -> None:
-    """Raise the epoch, which the markers carry and the client uses next; take a new producer id after the last one."""
+    """Raise the producer epoch, which the markers contain and the client uses
+    next; use a new producer id after the last epoch.
+    """
     if is_exhausted(txn.producer_epoch):
         value.next_producer_id = txn.new_producer_id()
     value.producer_epoch = min(txn.producer_epoch + 1, MAX_EPOCH)
@@ -229,7 +235,9 @@ def _decided(txn: Transaction, event: events.End, value: TransactionLogValue, no
 
 
 def _fence(txn: Transaction, reason: str, now_ms: int) -> Result:
-    """Abort the ongoing transaction without a producer: the epoch rises, so that its producer is refused everywhere."""
+    """Abort the ongoing transaction without its producer: the epoch rises, so
+    that all requests of the producer are rejected.
+    """
     value = _prepared(txn, False, now_ms)
     _bump(txn, value, SERVER_VERSION)
     result = Result()
@@ -247,7 +255,7 @@ def _prepare(txn: Transaction, value: TransactionLogValue, reason: str, result: 
 
 
 def markers_of(txn: Transaction) -> Markers:
-    """The markers of a decided transaction; also used after a restart."""
+    """Return the markers of a decided transaction; also used after a restart."""
     return Markers(
         txn.producer_id,
         txn.producer_epoch,
@@ -274,7 +282,7 @@ def markers_written(txn: Transaction, event: events.MarkersWritten, now_ms: int)
 
 
 def _answer_end(txn: Transaction, result: Result) -> None:
-    """Answer the waiting EndTxn, with the producer id and epoch to continue with."""
+    """Respond to the waiting EndTxn, with the producer id and epoch to continue with."""
     if txn.ended_by is None:
         return
     if txn.client_version >= 2:
@@ -296,7 +304,7 @@ def _end_error(error: ErrorCode) -> Result:
 
 
 def timed_out(txn: Transaction, event: events.TimedOut, now_ms: int) -> Result:
-    """Abort a transaction that has been open for longer than its producer asked for."""
+    """Abort a transaction that has been open for longer than its producer's timeout."""
     deadline_ms = txn.deadline_ms
     if deadline_ms is None or now_ms < deadline_ms:
         return NOTHING
@@ -304,7 +312,7 @@ def timed_out(txn: Transaction, event: events.TimedOut, now_ms: int) -> Result:
 
 
 def expire(txn: Transaction, event: events.Expire, now_ms: int) -> Result:
-    """Forget an id that has not been used for long."""
+    """Remove an id that has been idle for longer than the expiration time."""
     if not txn.exists or txn.state not in EXPIRES or txn.last_update_ms > now_ms - txn.settings.id_expiration_ms:
         return NOTHING
     old = txn.state

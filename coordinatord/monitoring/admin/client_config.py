@@ -1,4 +1,4 @@
-"""A file of a client's properties, as Kafka's own tools take it (--command-config), in kafka-python's settings.
+"""Client properties files, in the form of Kafka's own tools (--command-config), converted to kafka-python's settings.
 
 Kafka 4.3: org.apache.kafka.common.config.SslConfigs, SaslConfigs and org.apache.kafka.clients.CommonClientConfigs.
 """
@@ -43,7 +43,7 @@ READ = frozenset(
 HARMLESS = re.compile(
     r"ssl\.(protocol|provider|enabled\.protocols|secure\.random\.implementation|.*manager\.algorithm)"
 )
-"""Of Java's TLS, which is not used here."""
+"""Settings of Java's TLS implementation, which have no meaning here."""
 LOGIN = re.compile(r"\s*\S*\.(Plain|Scram)LoginModule\s+required\s+(.*?);\s*", re.DOTALL)
 FIELD = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
 CONVERT = (
@@ -53,12 +53,12 @@ CONVERT = (
 
 
 class ClientConfigError(Exception):
-    """The file cannot be used; a sentence without its full stop. Never has a secret in it."""
+    """The file cannot be used. The message is a sentence without its full stop, and never contains a secret."""
 
 
 def read_client_config(file: Path) -> tuple[dict[str, str], list[str]]:
-    """kafka-python's settings as text, and the names in the file that mean nothing here. The file is Latin-1, as for
-    Kafka's tools (Utils.loadProps). Raises ClientConfigError.
+    """Return kafka-python's settings as text, and the names in the file that have no meaning here. The file is Latin-1,
+    as for Kafka's tools (Utils.loadProps). Raises ClientConfigError.
     """
     try:
         given = javaproperties.loads(file.read_text("latin-1"))
@@ -68,7 +68,7 @@ def read_client_config(file: Path) -> tuple[dict[str, str], list[str]]:
 
 
 def settings_of(given: Mapping[str, str], where: str) -> tuple[dict[str, str], list[str]]:
-    """As `read_client_config`, of properties."""
+    """Convert properties like `read_client_config`. `where` names their source in error messages."""
     settings = {ours: given[name].strip() for name, ours in SAME.items() if given.get(name)}
     if "security_protocol" in settings:
         settings["security_protocol"] = settings["security_protocol"].upper()
@@ -113,7 +113,7 @@ def _trusted(given: Mapping[str, str], where: str) -> dict[str, str]:
 
 
 def _own(given: Mapping[str, str], where: str) -> dict[str, str]:
-    """The client's certificate and key."""
+    """Return the settings of the client's certificate and key."""
     key, chain = given.get("ssl.keystore.key"), given.get("ssl.keystore.certificate.chain")
     if key and chain:
         return {"ssl_certfile": _kept(chain), "ssl_keyfile": _kept(key)}
@@ -138,7 +138,9 @@ def _pem(location: str, given: Mapping[str, str], kind: str, where: str) -> str:
 
 
 def _kept(pem: str, at_exit: Callable[..., Any] = atexit.register) -> str:
-    """A file with PEM that nobody else may read, until the process ends: ssl takes files alone."""
+    """Write `pem` to a file that only this user can read, until the process ends: ssl accepts only files. Returns the
+    path.
+    """
     number, path = tempfile.mkstemp(prefix="coordinatord-", suffix=".pem")
     with os.fdopen(number, "w") as file:
         file.write(pem)

@@ -1,6 +1,6 @@
-"""What a group had committed at a moment, from the offsets log: where `reset-offsets --to-moment` moves it to.
+"""The committed offsets of a group at a given time, from the offsets log: the target of `reset-offsets --to-moment`.
 
-A log that was compacted since has lost earlier commits: a partition whose first known commit is later is not there.
+A log that was compacted since has lost earlier commits: a partition whose first known commit is later is missing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TopicPartition = tuple[str, int]
 
 
 class FoldUntil(Fold):
-    """Keeps what had effect until a moment. A deletion or expiry after it changes nothing."""
+    """Fold of all changes that had effect until a given time. A later deletion or expiry changes nothing."""
 
     def __init__(self, until_ms: int) -> None:
         super().__init__(1)
@@ -40,8 +40,8 @@ class FoldUntil(Fold):
 def committed_at(
     group: str, at_ms: int, *, bootstrap: str | None, broker: Mapping[str, str], sources: Sequence[str], partitions: int
 ) -> dict[TopicPartition, int]:
-    """The group's committed offsets at a moment (epoch ms), by the log in directories or of a broker, whose offsets
-    topic has so many partitions. AdminError if it does not know.
+    """Return the group's committed offsets at a time (epoch ms), from the log in directories or of a broker, whose
+    offsets topic has `partitions` partitions. Raises AdminError if the log has no commit until then or is unreadable.
     """
     options = {"kinds": f"{OFFSET_COMMITS},{TRANSACTION_MARKERS}", "groups": json.dumps([group])}
     if sources:

@@ -1,7 +1,7 @@
 """A cluster, through the connections of kafka-python and with the messages of kafka_wire.
 
-kafka-python has TLS, SASL and reconnecting; its admin client raises at the first item that fails and does not know
-ConsumerGroupDescribe. So requests are ours, and its connections carry them.
+kafka-python has TLS, SASL and reconnecting; its admin client raises at the first item that fails and lacks
+ConsumerGroupDescribe. So this module makes the requests, and kafka-python's connections carry them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kafka_wire.schema import schema_of
 
 CONNECT_S = 10.0
 PATIENCE_S = 15.0
-"""For a coordinator or leader that is not there yet."""
+"""Longest wait in seconds for a coordinator or leader that is not there yet."""
 RETRY_S = 0.25
 PASSING = frozenset(
     {
@@ -64,15 +64,15 @@ Found = TypeVar("Found")
 
 
 class AdminError(Exception):
-    """The cluster cannot be asked, or refuses; a sentence without its full stop."""
+    """The cluster cannot be reached, or rejects the request; a sentence without its full stop."""
 
 
 class Unreachable(AdminError):
-    """No broker answers, or none lets the user in."""
+    """No broker responds, or none authenticates the user."""
 
 
 def said(code: int, message: str | None = None) -> str:
-    """An error code in words, with what the broker adds."""
+    """Return an error code in words, with the broker's message."""
     try:
         known = ErrorCode(code)
     except ValueError:
@@ -81,7 +81,9 @@ def said(code: int, message: str | None = None) -> str:
 
 
 class _Asked:
-    """One of our messages as kafka-python's connections want theirs; `parse_header` and `decode` are its response's."""
+    """One of our messages with the interface that kafka-python's connections need; `parse_header` and `decode` are for
+    its response.
+    """
 
     name = "request"
 
@@ -143,7 +145,7 @@ PROPERTIES = {
 
 
 class Cluster:
-    """A cluster that answers. Made by `cluster()`."""
+    """A cluster that responds. Made by `cluster()`."""
 
     def __init__(self, client: Any, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -151,8 +153,8 @@ class Cluster:
         self._offered: Mapping[int, tuple[int, int]] = self._manager.broker_version_data.api_versions
 
     def ask(self, message: Any, node_id: int | None = None, newest: int = 32_767) -> Any:
-        """The response of a node (None: any) to a request in the newest version that both sides know, `newest` at most.
-        AdminError if the cluster has no such request.
+        """Return the response of a node (None: any) to a request in the newest version that both sides support,
+        `newest` at most. Raises AdminError if the cluster has no such request.
         """
         api_key = schema_of(type(message)).api_key or 0
         known = versions_of(api_key)
@@ -173,36 +175,36 @@ class Cluster:
             raise AdminError(f"{self.bootstrap} sent a response that cannot be decoded: {error}") from None
 
     def newest(self, request: type[Any]) -> int:
-        """The newest version of a request that the cluster offers; -1 if it does not."""
+        """Return the newest version of a request that the cluster offers; -1 if it does not."""
         return self._offered.get(schema_of(request).api_key or 0, (0, -1))[1]
 
     def serves(self, request: type[Any]) -> bool:
-        """Whether the cluster offers a version of this request that we know."""
+        """Return whether the cluster offers a version of this request that kafka_wire supports."""
         known = versions_of(schema_of(request).api_key or 0)
         lowest, highest = self._offered.get(schema_of(request).api_key or 0, (0, -1))
         return max(lowest, known.first) <= min(highest, known.last)
 
     def metadata(self, topics: Sequence[str] | None) -> Any:
-        """Nodes and topics; None asks for all topics. No topic is created."""
+        """Return nodes and topics; None requests all topics. No topic is created."""
         wanted = None if topics is None else [MetadataRequestTopic(name=topic) for topic in topics]
         return self.ask(MetadataRequest(wanted, False), newest=12)
 
     def controller(self) -> int:
-        """The node that creates and deletes topics."""
+        """Return the node that creates and deletes topics."""
         return int(self.metadata([]).controller_id)
 
     def nodes(self) -> list[int]:
         return sorted(each.node_id for each in self.metadata([]).brokers)
 
     def by_coordinator(self, groups: Iterable[str]) -> dict[int, list[str]]:
-        """The groups by the node that coordinates them. AdminError."""
+        """Return the groups by the node that coordinates them. Raises AdminError."""
         found: dict[int, list[str]] = {}
         for group in groups:
             found.setdefault(self.coordinator(group), []).append(group)
         return found
 
     def coordinator(self, group: str) -> int:
-        """The node that coordinates a group. AdminError."""
+        """Return the node that coordinates a group. Raises AdminError."""
 
         def attempt() -> tuple[int, int]:
             answer = self.ask(FindCoordinatorRequest(group), newest=3)
@@ -212,7 +214,9 @@ class Cluster:
 
 
 def patiently(attempt: Callable[[], tuple[int, Found]], what: str | Callable[[], str]) -> Found:
-    """`attempt` until it gets another error than a passing one. AdminError with `what` if it gets that."""
+    """Call `attempt` until its error is none of PASSING, for at most PATIENCE_S; return its result. Raises AdminError
+    with `what` for an error.
+    """
     deadline_s = time.monotonic() + PATIENCE_S
     while True:
         code, found = attempt()
@@ -225,7 +229,9 @@ def patiently(attempt: Callable[[], tuple[int, Found]], what: str | Callable[[],
 
 @contextmanager
 def cluster(bootstrap: str, settings: Mapping[str, Any], patience_s: float = CONNECT_S) -> Iterator[Cluster]:
-    """The cluster behind `bootstrap`; `settings` are kafka-python's. Unreachable if there is none, or it is lost."""
+    """Return the cluster at `bootstrap`; `settings` are kafka-python's. Raises Unreachable if there is none, or the
+    connection is lost.
+    """
     made: list[Any] = []
 
     def client(**configs: Any) -> Any:
@@ -235,7 +241,7 @@ def cluster(bootstrap: str, settings: Mapping[str, Any], patience_s: float = CON
 
     log = logging.getLogger("kafka")
     log.addHandler(logging.NullHandler())
-    log.propagate = False  # what it has to say is in our sentences
+    log.propagate = False  # our sentences contain its messages
     defaults: dict[str, Any] = {"bootstrap_timeout_ms": round(patience_s * 1000), "reconnect_backoff_max_ms": 1000}
     defaults["client_id"] = "coordinatord"
     opened: Any = None
@@ -250,7 +256,7 @@ def cluster(bootstrap: str, settings: Mapping[str, Any], patience_s: float = CON
         yield Cluster(opened, bootstrap)
     except (KafkaError, AssertionError, ValueError, OSError) as error:
         if opened is not None and not isinstance(error, KafkaError):
-            raise  # no mistake of the connection's
+            raise  # not an error of the connection
         manager = made[0]._manager if made else None
         raise Unreachable(_in_properties(sentence(bootstrap, settings, error, manager))) from None
     finally:

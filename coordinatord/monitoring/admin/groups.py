@@ -1,4 +1,4 @@
-"""Groups of a cluster: which there are, who is in them, and how to be rid of one, or of one member."""
+"""Groups of a cluster: list and describe them, delete one, or remove one member."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ INACTIVE = frozenset({"Empty", "Dead"})
 """States of a group without members, in Kafka's words."""
 
 Partitions = dict[str, list[int]]
-"""By topic."""
+"""Partitions by topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A group as ListGroups has it. `kind` and `state` are empty for a broker older than they are."""
+    """A group as ListGroups returns it. `kind` and `state` are empty for a broker that is older than these fields."""
 
     group_id: str
     kind: str
@@ -37,7 +37,9 @@ class Listed:
 
 @dataclass(slots=True)
 class Member:
-    """A member. `epoch` is None in a classic group; `target` is what a member of the consumer protocol is to have."""
+    """A member. `epoch` is None in a classic group; `target` is the target assignment of a member of the consumer
+    protocol.
+    """
 
     member_id: str
     instance_id: str | None
@@ -50,7 +52,7 @@ class Member:
 
     @property
     def name(self) -> str:
-        """What people know it by."""
+        """The name by which people recognize the member."""
         return f"{self.instance_id or self.client_id or self.member_id} on {self.host.lstrip('/')}"
 
     @property
@@ -78,7 +80,7 @@ class Group:
 
 
 def list_groups(cluster: Cluster, states: Sequence[str] = (), kinds: Sequence[str] = ()) -> list[Listed]:
-    """All groups, by name. AdminError."""
+    """Return all groups, by name. Raises AdminError."""
     oldest = 5 if kinds else 4 if states else 0
     if cluster.newest(ListGroupsRequest) < oldest:
         raise AdminError(f"{cluster.bootstrap} is too old to list groups by {'type' if kinds else 'state'}")
@@ -98,7 +100,7 @@ def list_groups(cluster: Cluster, states: Sequence[str] = (), kinds: Sequence[st
 
 
 def describe(cluster: Cluster, groups: Iterable[str]) -> dict[str, Group]:
-    """The groups that exist, by name. AdminError for one that cannot be described."""
+    """Return the groups that exist, by name. Raises AdminError for one that cannot be described."""
     found: dict[str, Group] = {}
     for node_id, names in cluster.by_coordinator(groups).items():
         _describe_consumer_groups(cluster, node_id, names, found)
@@ -106,13 +108,13 @@ def describe(cluster: Cluster, groups: Iterable[str]) -> dict[str, Group]:
         for name, described in _asked(cluster, node_id, DescribeGroupsRequest, left).items():
             if described.error_code not in NO_GROUP and described.group_state != "Dead":
                 found[name] = _of_classic(described, node_id)
-        # A group may have changed its kind between the two questions.
+        # A group may have changed its kind between the two requests.
         _describe_consumer_groups(cluster, node_id, [name for name in left if name not in found], found)
     return found
 
 
 def _describe_consumer_groups(cluster: Cluster, node_id: int, names: Sequence[str], found: dict[str, Group]) -> None:
-    """Add those of the consumer protocol."""
+    """Add the groups of the consumer protocol to `found`."""
     if cluster.serves(ConsumerGroupDescribeRequest):
         for name, described in _asked(cluster, node_id, ConsumerGroupDescribeRequest, names).items():
             if not described.error_code:
@@ -120,7 +122,7 @@ def _describe_consumer_groups(cluster: Cluster, node_id: int, names: Sequence[st
 
 
 def _asked(cluster: Cluster, node_id: int, request: type[Any], names: Sequence[str]) -> dict[str, Any]:
-    """What a request has of each group, with an error for one that is not of its kind."""
+    """Return the response to a request for each group, with an error for a group that is not of its kind."""
     if not names:
         return {}
 
@@ -181,7 +183,9 @@ def _by_topic(parts: Sequence[Any]) -> Partitions:
 
 
 def _read(kind: type[Any], data: bytes) -> Any:
-    """A subscription or an assignment; None for a group of another kind (Kafka Connect's), or one that lacks it."""
+    """Decode a subscription or an assignment. Return None for a group of another kind (Kafka Connect's), or one that
+    lacks it.
+    """
     if len(data) < 2:
         return None
     try:
@@ -191,14 +195,16 @@ def _read(kind: type[Any], data: bytes) -> Any:
 
 
 def who(group: Group, shown: int = 5) -> str:
-    """Its members in a few words."""
+    """Return the group's members in a few words."""
     names = [each.name for each in group.members[:shown]]
     more = len(group.members) - len(names)
     return ", ".join(names) + (f" and {more} more" if more > 0 else "")
 
 
 def delete(cluster: Cluster, groups: Sequence[str]) -> dict[str, str | None]:
-    """Delete groups with their offsets; why not, by group. AdminError."""
+    """Delete groups with their offsets; return the reasons of failures, by group, None for a deleted one. Raises
+    AdminError.
+    """
     refused: dict[str, str | None] = {}
     for node_id, names in cluster.by_coordinator(groups).items():
         for each in cluster.ask(DeleteGroupsRequest(names), node_id).results:
@@ -207,10 +213,10 @@ def delete(cluster: Cluster, groups: Sequence[str]) -> dict[str, str | None]:
 
 
 def evict(cluster: Cluster, group: Group, member: Member, reason: str) -> None:
-    """Remove one member. If it still runs it will come back. AdminError."""
+    """Remove one member. If it still runs it will rejoin. Raises AdminError."""
 
     def attempt() -> tuple[int, int]:
-        # By its instance id alone, as Kafka's admin client: whichever process has it now.
+        # By its instance id alone, as Kafka's admin client: any process that has the id now.
         one = MemberIdentity("" if member.instance_id else member.member_id, member.instance_id, reason)
         newest = cluster.newest(LeaveGroupRequest)
         answer = cluster.ask(LeaveGroupRequest(group.group_id, member.member_id, [one]), group.coordinator)

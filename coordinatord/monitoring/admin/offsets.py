@@ -37,7 +37,7 @@ class Committed:
 
 
 def committed(cluster: Cluster, group: str) -> dict[TopicPartition, Committed]:
-    """All committed offsets of a group; none if there is no such group. AdminError."""
+    """Return all committed offsets of a group; none if there is no such group. Raises AdminError."""
     node_id = cluster.coordinator(group)
     newest = min(cluster.newest(OffsetFetchRequest), 9)
 
@@ -61,7 +61,9 @@ def committed(cluster: Cluster, group: str) -> dict[TopicPartition, Committed]:
 
 
 def commit(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
-    """Commit offsets for a group without members, as Kafka's admin client does. AdminError if one is refused."""
+    """Commit offsets for a group without members, as Kafka's admin client does. Raises AdminError if one is
+    rejected.
+    """
     by_topic: dict[str, list[Any]] = {}
     for (topic, number), each in sorted(offsets.items()):
         one = OffsetCommitRequestPartition(number, each.offset, each.leader_epoch, each.metadata)
@@ -88,8 +90,8 @@ def commit(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, Commit
 
 
 def delete(cluster: Cluster, group: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, str | None]:
-    """Delete committed offsets; why not, by partition (KIP-496). AdminError if the group has none to delete, or has
-    members of another protocol than the consumers'.
+    """Delete committed offsets (KIP-496); return the reasons of failures, by partition, None for a deleted one. Raises
+    AdminError if the group has none to delete, or has members of another protocol than the consumers'.
     """
     by_topic: dict[str, list[OffsetDeleteRequestPartition]] = {}
     for topic, number in sorted(partitions):
@@ -109,7 +111,7 @@ def delete(cluster: Cluster, group: str, partitions: Collection[TopicPartition])
 
 
 def bounds(cluster: Cluster, partitions: Collection[TopicPartition]) -> tuple[dict[TopicPartition, int], ...]:
-    """Where partitions begin and end. AdminError if one does not exist."""
+    """Return the start offsets and the end offsets of partitions. Raises AdminError if one does not exist."""
     return tuple(
         {each: offset for each, (offset, _) in at_time(cluster, dict.fromkeys(partitions, timestamp)).items()}
         for timestamp in (EARLIEST, LATEST)
@@ -117,8 +119,8 @@ def bounds(cluster: Cluster, partitions: Collection[TopicPartition]) -> tuple[di
 
 
 def at_time(cluster: Cluster, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
-    """Offset and timestamp of the first record at or after a timestamp (epoch ms, EARLIEST or LATEST), by partition; an
-    offset of -1 if there is none. AdminError if a partition does not exist or has no leader.
+    """Return offset and timestamp of the first record at or after a timestamp (epoch ms, EARLIEST or LATEST), by
+    partition; an offset of -1 if there is none. Raises AdminError if a partition does not exist or has no leader.
     """
     if not wanted:
         return {}
@@ -162,7 +164,9 @@ def _names(partitions: Collection[TopicPartition]) -> str:
 
 
 def partitions_of(cluster: Cluster, topics: Collection[str]) -> tuple[dict[TopicPartition, int], list[str]]:
-    """The leaders of all partitions of these topics (-1: none now), and the topics that do not exist. AdminError."""
+    """Return the leaders of all partitions of these topics (-1: none now), and the topics that do not exist. Raises
+    AdminError.
+    """
     if not topics:
         return {}, []
     leaders: dict[TopicPartition, int] = {}

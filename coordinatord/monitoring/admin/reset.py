@@ -1,4 +1,4 @@
-"""Where a reset moves a group: the forms of Kafka's kafka-consumer-groups --reset-offsets, decided as it decides them.
+"""Target offsets of a reset: the forms of Kafka's kafka-consumer-groups --reset-offsets, computed as Kafka does.
 
 Source: Kafka 4.3, org.apache.kafka.tools.OffsetsUtils and consumer.group.ConsumerGroupCommand. Pure: offsets, bounds
 and the present time are arguments.
@@ -19,18 +19,20 @@ Offsets = Mapping[TopicPartition, int]
 DURATION = re.compile(
     r"([-+]?)P(?:([-+]?\d+)D)?(T(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?\d+)(?:[.,](\d{0,9}))?S)?)?", re.IGNORECASE
 )
-"""What java.time.Duration.parse takes."""
+"""The format that java.time.Duration.parse accepts."""
 DATETIME = re.compile(r"(\d{4}-\d{2}-\d{2}T\d{1,2}:\d{1,2}:\d{1,2})(?:\.(\d{1,3}))?(Z|[+-]\d{2}(?::?\d{2})?)?")
 """Kafka's YYYY-MM-DDThh:mm:ss.sss, also without the fraction; without a zone it is UTC."""
 
 
 class ResetError(Exception):
-    """What was asked for cannot be done; a sentence without its full stop."""
+    """The requested reset is not possible; a sentence without its full stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One partition of a plan. `before` is None if nothing is committed; `why` says what an offset was changed for."""
+    """One partition of a plan. `before` is None if nothing is committed; `why` is the reason why an offset was
+    changed.
+    """
 
     before: int | None
     after: int
@@ -38,7 +40,7 @@ class Move:
 
 
 def duration_ms(text: str) -> int:
-    """`PnDTnHnMnS` in milliseconds. ResetError."""
+    """Return `PnDTnHnMnS` in milliseconds. Raises ResetError."""
     match = DURATION.fullmatch(text.strip())
     if match is None or match[3] in ("T", "t") or all(match[group] is None for group in (2, 4, 5, 6)):
         raise ResetError(f"{text} is no duration: PnDTnHnMnS is wanted, like PT15M or P1DT12H")
@@ -50,7 +52,7 @@ def duration_ms(text: str) -> int:
 
 
 def datetime_ms(text: str) -> int:
-    """`YYYY-MM-DDThh:mm:ss.sss`, with `Z` or `+hh:mm` or in UTC, in epoch milliseconds. ResetError."""
+    """Return `YYYY-MM-DDThh:mm:ss.sss`, with `Z` or `+hh:mm` or in UTC, in epoch milliseconds. Raises ResetError."""
     match = DATETIME.fullmatch(text.strip())
     try:
         if match is None:
@@ -66,7 +68,7 @@ def datetime_ms(text: str) -> int:
 
 
 def partitions_named(texts: Iterable[str]) -> tuple[list[TopicPartition], list[str]]:
-    """What --topic names: partitions (`orders:0,1`), and whole topics. ResetError."""
+    """Return the partitions (`orders:0,1`) and the whole topics that --topic names. Raises ResetError."""
     named: list[TopicPartition] = []
     topics: list[str] = []
     for text in texts:
@@ -82,7 +84,9 @@ def partitions_named(texts: Iterable[str]) -> tuple[list[TopicPartition], list[s
 
 
 def plan_of(text: str, group: str, *, is_only_group: bool) -> dict[TopicPartition, int]:
-    """The offsets for a group in a file: `topic,partition,offset`, or with the group in front. ResetError."""
+    """Return the offsets for a group in a file: `topic,partition,offset`, or with the group in front. Raises
+    ResetError.
+    """
     found: dict[str, dict[TopicPartition, int]] = {}
     try:
         rows = [row for row in csv.reader(io.StringIO(text), strict=True) if row]
@@ -97,7 +101,7 @@ def plan_of(text: str, group: str, *, is_only_group: bool) -> dict[TopicPartitio
     for number, row in enumerate(rows, 1):
         try:
             if len(row) != width or int(row[-1]) < 0:
-                raise ValueError  # Kafka refuses a negative offset here, not in --to-offset
+                raise ValueError  # Kafka rejects a negative offset here, not in --to-offset
             of_group, topic = (group if width == 3 else row[0]), row[-3]
             found.setdefault(of_group, {})[topic, int(row[-2])] = int(row[-1])
         except ValueError:
@@ -109,7 +113,7 @@ def plan_of(text: str, group: str, *, is_only_group: bool) -> dict[TopicPartitio
 
 
 def groups_in(text: str) -> list[str]:
-    """The groups of a file with lines of group,topic,partition,offset. ResetError."""
+    """Return the groups of a file with lines of group,topic,partition,offset. Raises ResetError."""
     try:
         rows = [row for row in csv.reader(io.StringIO(text), strict=True) if row]
     except csv.Error as error:
@@ -120,7 +124,7 @@ def groups_in(text: str) -> list[str]:
 
 
 def clamped(wanted: Offsets, starts: Offsets, ends: Offsets, before: Offsets) -> dict[TopicPartition, Move]:
-    """The offsets within their partitions' bounds."""
+    """Return the moves to the offsets, limited to their partitions' bounds."""
     moves: dict[TopicPartition, Move] = {}
     for each, offset in wanted.items():
         if offset > ends[each]:
@@ -133,7 +137,7 @@ def clamped(wanted: Offsets, starts: Offsets, ends: Offsets, before: Offsets) ->
 
 
 def shifted(partitions: Collection[TopicPartition], by: int, before: Offsets) -> dict[TopicPartition, int]:
-    """Where --shift-by wants to move the group. ResetError if nothing is committed for one of the partitions."""
+    """Return the target offsets of --shift-by. Raises ResetError if nothing is committed for one of the partitions."""
     missing = sorted(each for each in partitions if each not in before)
     if missing:
         topic, number = missing[0]
@@ -144,7 +148,7 @@ def shifted(partitions: Collection[TopicPartition], by: int, before: Offsets) ->
 
 
 def at_time(found: Mapping[TopicPartition, int], ends: Offsets, before: Offsets) -> dict[TopicPartition, Move]:
-    """The offsets of a time; the end where there is no record that late."""
+    """Return the moves to the offsets of a time; to the end where no record is that late."""
     return {
         each: Move(before.get(each), ends[each], "no record is that late: the end")
         if offset < 0
@@ -154,7 +158,7 @@ def at_time(found: Mapping[TopicPartition, int], ends: Offsets, before: Offsets)
 
 
 def current(partitions: Collection[TopicPartition], before: Offsets, ends: Offsets) -> dict[TopicPartition, Move]:
-    """What is committed; the end where nothing is."""
+    """Return the moves to the committed offsets; to the end where nothing is committed."""
     return {
         each: Move(before[each], before[each])
         if each in before
@@ -164,7 +168,7 @@ def current(partitions: Collection[TopicPartition], before: Offsets, ends: Offse
 
 
 def to_csv(offsets: Mapping[str, Offsets], *, with_group: bool) -> str:
-    """The format of --from-file."""
+    """Return the offsets in the format of --from-file."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for group, of_group in sorted(offsets.items()):

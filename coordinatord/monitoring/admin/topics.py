@@ -1,4 +1,4 @@
-"""Topics of a cluster: which there are, how they are made up, and how to make or be rid of one."""
+"""Topics of a cluster: list, describe, create and delete them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ NO_TOPIC = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPT
 
 @dataclass(slots=True)
 class Partition:
-    """A partition. `leader` is -1 if it has none now; offsets are None if nobody could be asked for them."""
+    """A partition. `leader` is -1 if it has none now; offsets are None if there was no leader that could return
+    them.
+    """
 
     number: int
     leader: int
@@ -33,7 +35,7 @@ class Partition:
 
 @dataclass(slots=True)
 class Topic:
-    """A topic. `configs` are those that were set for it alone; None if the user may not see them."""
+    """A topic. `configs` were set for this topic; None if the user may not see them."""
 
     name: str
     topic_id: str | None
@@ -47,7 +49,7 @@ class Topic:
 
     @property
     def trouble(self) -> str:
-        """What is wrong with it: partitions without a leader, or with too few replicas in sync."""
+        """The topic's problems: partitions without a leader, or with too few replicas in sync; empty for none."""
         no_leader = sum(each.leader < 0 for each in self.partitions)
         behind = sum(len(each.in_sync) < len(each.replicas) for each in self.partitions)
         parts = [f"{no_leader} without a leader"] if no_leader else []
@@ -55,7 +57,7 @@ class Topic:
 
 
 def find(cluster: Cluster, names: Sequence[str] | None) -> tuple[list[Topic], list[str]]:
-    """Topics by name, all if None, and the names that there are not. AdminError."""
+    """Return topics by name, all if None, and the names of missing topics. Raises AdminError."""
     found: list[Topic] = []
     missing: list[str] = []
     for each in cluster.metadata(names).topics:
@@ -71,12 +73,12 @@ def find(cluster: Cluster, names: Sequence[str] | None) -> tuple[list[Topic], li
 
 
 def _text(topic_id: bytes) -> str:
-    """A topic id as Kafka prints it."""
+    """Return a topic id as Kafka prints it."""
     return base64.urlsafe_b64encode(bytes(topic_id)).decode().rstrip("=")
 
 
 def add_details(cluster: Cluster, topics: Sequence[Topic]) -> None:
-    """Offsets of partitions that have a leader, and configs."""
+    """Add the offsets of partitions that have a leader, and the configs."""
     asked: list[TopicPartition] = [
         (topic.name, each.number) for topic in topics for each in topic.partitions if each.leader >= 0
     ]
@@ -101,7 +103,7 @@ def add_details(cluster: Cluster, topics: Sequence[Topic]) -> None:
 def create(
     cluster: Cluster, name: str, partitions: int, replication: int, configs: Mapping[str, str], *, only_check: bool
 ) -> None:
-    """Create a topic; -1 is the cluster's default. AdminError if the cluster refuses."""
+    """Create a topic; -1 is the cluster's default. Raises AdminError if the cluster rejects the request."""
     if min(partitions, replication) < 0 and cluster.newest(CreateTopicsRequest) < 4:
         raise AdminError(
             f"{cluster.bootstrap} has no defaults (Kafka 2.4 has): give --partitions and --replication-factor"
@@ -116,7 +118,9 @@ def create(
 
 
 def delete(cluster: Cluster, names: Sequence[str]) -> dict[str, str | None]:
-    """Delete topics with their records; why not, by topic. AdminError."""
+    """Delete topics with their records; return the reasons of failures, by topic, None for a deleted one. Raises
+    AdminError.
+    """
     states = [DeleteTopicState(name) for name in names]
     answer = cluster.ask(DeleteTopicsRequest(states, list(names), TIMEOUT_MS), cluster.controller())
     return {

@@ -1,22 +1,22 @@
-"""What the tables say of a group: plain functions of plain rows, without Spark, so that they can be called by hand and
-tested quickly. The tables (`pipeline/tables`) apply them to each group.
+"""Rules of the tables about groups: plain functions of plain rows, without Spark, so that they can be called by hand
+and tested quickly. The tables (`pipeline/tables`) apply them to each group.
 
 generations.py       a classic group's generations and commits, as values made from rows
-rebalances.py        what happened between two generations, and its cause
+rebalances.py        the changes between two generations, and their cause
 consumer_group.py    a group of the consumer protocol (KIP-848), rebuilt from its records
-group_epochs.py      its epochs: what changed at each one, and when all members had reached it
+group_epochs.py      the epochs of such a group: the changes of each one, and when all members had reached it
 epoch_rebalances.py  the cause and the outcome of each epoch
 members.py           the lives of a group's members, and patterns among them
 offset_timeline.py   the age of the oldest record that a group has not read
-lag.py               how far one group is behind in one partition
-commit_window.py     what the rules need of a group's commits for a partition, in bounded memory
+lag.py               the lag of one group in one partition
+commit_window.py     a summary of a group's commits for a partition, in bounded memory
 status.py            a group's status in a partition
-advice.py            what each status means, and what to do, in a line for people
-current_lag.py       how one group stands in one partition now: a row of the tables lag and status
-groups.py            how a group stands now: a row of the table group_status
-burrow.py            the same by Burrow's rules
+advice.py            the meaning of each status, and the recommended action, in one line of text
+current_lag.py       the current state of a group in one partition: a row of the tables lag and status
+groups.py            the current state of a group: a row of the table group_status
+burrow.py            a group's status by Burrow's rules
 history.py           rebalances and members of a group while its log grows, in bounded memory
-severity.py          which groups need somebody
+severity.py          the groups that need an operator
 changes.py           changes while the log is followed: stuck, a storm, offsets about to expire
-load.py              how fast a coordinator loads a partition of the offsets log
+load.py              the rate at which a coordinator loads a partition of the offsets log
 """

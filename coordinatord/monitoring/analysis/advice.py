@@ -1,5 +1,5 @@
-"""What each status of `status.py` means, and what to do about it: a line each. `coordinatord lag --help` and TABLES.md
-show this table; a test compares it with the statuses.
+"""The meaning of each status of `status.py`, and the recommended action: a line each. `coordinatord lag --help` and
+TABLES.md show this table; a test compares it with the statuses.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Advice(NamedTuple):
-    """Two parts of a sentence."""
+    """The meaning of a status and the recommended action, as two parts of a sentence."""
 
     means: str
     do: str
@@ -73,11 +73,11 @@ ADVICE: dict[str, Advice] = {
     ),
     "no offsets": Advice("it has committed nothing", "nothing"),
 }
-"""By status, the most urgent first."""
+"""Advice by status, the most urgent first."""
 
 
 def markdown() -> str:
-    """The table in Markdown."""
+    """Return the table in Markdown."""
     lines = ["| status | it means | what to do |", "|---|---|---|"]
     lines += [f"| `{status}` | {each.means} | {each.do} |" for status, each in ADVICE.items()]
     return "\n".join(lines) + "\n"

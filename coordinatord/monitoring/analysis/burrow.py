@@ -1,15 +1,15 @@
-"""Burrow's status of a partition, by Burrow's rules (github.com/linkedin/Burrow 1.3, core/internal/evaluator/
-caching.go), for users whose alerts are built on them. `status.py` has coordinatord's own rules.
+"""Burrow's status of a partition, by Burrow's rules (github.com/linkedin/Burrow 1.3,
+core/internal/evaluator/caching.go), for users whose alerts are built on them. `status.py` has coordinatord's own rules.
 
 A window holds the last commits of one group for one partition, oldest first, each with the lag at its time. The first
 rule that applies decides:
 
-1. nothing is unread now: OK
-2. the last commit is older than the window is long: STOP; but not if a recent end offset of the partition was not
-   beyond it
+1. all records are read now: OK
+2. the time since the last commit exceeds the length of the window: STOP; but not if a recent end offset of the
+   partition was not beyond the last commit
 3. some commit of the window had no lag: OK
 4. an offset was less than the one before: REWIND
-5. all offsets are the same: STALL
+5. all offsets are equal: STALL
 6. the lag never fell: WARN
 """
 
@@ -22,11 +22,11 @@ from typing import NamedTuple
 OK, WARN, ERROR, STOP, STALL, REWIND = "OK", "WARN", "ERR", "STOP", "STALL", "REWIND"
 
 WINDOW = 10
-"""Commits that Burrow keeps per partition by default (storage.intervals)."""
+"""Number of commits that Burrow keeps per partition by default (storage.intervals)."""
 
 
 class Commit(NamedTuple):
-    """`lag` is None if the partition's end offset at that time is unknown."""
+    """A commit with the lag at its time; `lag` is None if the partition's end offset at that time is unknown."""
 
     offset: int
     time_ms: int
@@ -34,7 +34,9 @@ class Commit(NamedTuple):
 
 
 def partition_status(commits: Sequence[Commit], end_offsets: Sequence[int], current_lag: int, now_s: int) -> str:
-    """The status of a non-empty window. `end_offsets` are the partition's recent ones; Burrow's clock has seconds."""
+    """Return the status of a non-empty window. `end_offsets` are the
+    partition's recent ones; Burrow's clock has seconds.
+    """
     if current_lag <= 0:
         return OK
     if is_stopped(commits, now_s) and not has_caught_up_recently(commits, end_offsets):
@@ -49,7 +51,7 @@ def partition_status(commits: Sequence[Commit], end_offsets: Sequence[int], curr
 
 
 def group_status(statuses: Iterable[str]) -> str:
-    """The worst status of its partitions; anything worse than WARN is ERR."""
+    """Return the worst status of a group's partitions; every status worse than WARN is ERR."""
     found = set(statuses)
     if found & {STOP, STALL, REWIND}:
         return ERROR
@@ -57,32 +59,32 @@ def group_status(statuses: Iterable[str]) -> str:
 
 
 def has_always_lagged(commits: Sequence[Commit]) -> bool:
-    """Every commit of the window had a lag."""
+    """Return whether every commit of the window had a lag."""
     return all(commit.lag != 0 for commit in commits)
 
 
 def has_rewound(commits: Sequence[Commit]) -> bool:
-    """Some commit has a lower offset than the one before."""
+    """Return whether a commit has a lower offset than the one before."""
     return any(after.offset < before.offset for before, after in pairwise(commits))
 
 
 def is_stopped(commits: Sequence[Commit], now_s: int) -> bool:
-    """The last commit is older than the window is long."""
+    """Return whether the time since the last commit exceeds the length of the window."""
     first_ms, last_ms = commits[0].time_ms, commits[-1].time_ms
     return now_s * 1000 - last_ms > last_ms - first_ms
 
 
 def is_stalled(commits: Sequence[Commit]) -> bool:
-    """All commits have the same offset."""
+    """Return whether all commits have the same offset."""
     return all(commit.offset == commits[0].offset for commit in commits)
 
 
 def never_gains(commits: Sequence[Commit]) -> bool:
-    """The lag never falls, as far as it is known."""
+    """Return whether the lag never falls, as far as it is known."""
     lags = [commit.lag for commit in commits if commit.lag is not None]
     return all(after >= before for before, after in pairwise(lags))
 
 
 def has_caught_up_recently(commits: Sequence[Commit], end_offsets: Sequence[int]) -> bool:
-    """Some recent end offset of the partition is not beyond the last commit."""
+    """Return whether a recent end offset of the partition is not beyond the last commit."""
     return any(end <= commits[-1].offset for end in end_offsets)

@@ -1,10 +1,10 @@
 """Changes of a group while the log is followed: it gets stuck, its rebalances become a storm, its offsets are about to
-expire; and when that ends. A status describes a state; a change is reported once.
+expire; and the ends of these conditions. A status describes a state; a change is reported once.
 
-    stuck       a partition's committed offset has not moved for `stuck_ms`, and for as long records have been unread.
-                If it is not known since when they are, or the group has no members, the partition's end must have
-                moved since: there are writes and no reads. Ends when the offset moves, or nothing is left to
-                read: as where no member subscribes to the topic any more. One that began and ended between two looks is
+    stuck       a partition's committed offset has not moved for `stuck_ms`, and records have been unread for as long.
+                If the start of that time is unknown, or the group has no members, the partition's end must have moved
+                since: there are writes and no reads. Ends when the offset moves, or nothing is left to read: as where
+                no member subscribes to the topic any more. A standstill that began and ended between two samples is
                 reported by the later one.
     storm       `storm_count` rebalances within `storm_ms`. Ends when fewer than half of that are left in the window, so
                 that a group at the threshold is not reported again and again.
@@ -13,9 +13,9 @@ expire; and when that ends. A status describes a state; a change is reported onc
 
 All of them end as "gone" when the offset itself is deleted or expires.
 
-Times are those of the looks (`at_ms`) and those in the log; this module never reads a clock. The same looks in the same
-order give the same changes, whether live or much later, after the follower was stopped. What ended before the first
-look is not reported: a group without members that has long been quiet gives no change.
+Times are those of the samples (`at_ms`) and those in the log; this module never reads a clock. The same samples in the
+same order give the same changes, whether live or much later, after the follower was stopped. A condition that ended
+before the first sample is not reported: a group without members that has long been quiet gives no change.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STUCK, STORM, EXPIRING = "stuck", "storm", "expiring"
 BEGAN, RECOVERED, GONE = "began", "recovered", "gone"
 
 REFRESH_MS = 24 * 3_600_000
-"""A track without changes is rewritten this often, so that the state's time to live does not remove it."""
+"""Interval at which a track without changes is rewritten, so that the state's time to live does not remove it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Thresholds:
 
 
 class Seen(NamedTuple):
-    """One partition of a group in one look. None for unknown values."""
+    """One partition of a group in one sample. None for unknown values."""
 
     topic: str
     partition: int
@@ -51,11 +51,11 @@ class Seen(NamedTuple):
     end_offset: int | None
     expires_ms: int | None
     moved_ms: int | None = None
-    """When the group came to the committed offset."""
+    """Time at which the group reached the committed offset."""
     unread_ms: int | None = None
-    """Since when records are unread, or since when at least."""
+    """Time since which records are unread, or the latest possible one."""
     stood_since_ms: int | None = None
-    """Of the last standstill that is over, with records unread."""
+    """Start of the last standstill that is over, with records unread."""
     stood_until_ms: int | None = None
 
     @property
@@ -64,17 +64,17 @@ class Seen(NamedTuple):
 
 
 class Track(NamedTuple):
-    """The state of a partition from look to look."""
+    """The state of a partition from sample to sample."""
 
     committed_offset: int
     moved_ms: int
-    """When that offset was committed first, as far as is known."""
+    """Time of the first known commit of that offset."""
     end_offset: int | None
     """The partition's end when the offset was first seen; None if only a later commit can make it stuck."""
     stuck_ms: int | None
-    """It is reported as stuck since then."""
+    """Time since which the partition is reported as stuck."""
     expiring_ms: int | None
-    """It is reported as expiring since then."""
+    """Time since which the partition is reported as expiring."""
     touched_ms: int
 
 
@@ -94,7 +94,9 @@ class Change:
 def look(
     track: Track | None, seen: Seen, at_ms: int, thresholds: Thresholds, *, has_members: bool | None
 ) -> tuple[Track, list[Change]]:
-    """The partition's track after a look, and the changes since the look before (None: this is the first)."""
+    """Return the partition's track after a sample, and the changes since the previous sample. A `track` of None means
+    that this is the first sample.
+    """
     changes: list[Change] = []
     if track is None:
         is_over = has_members is False and at_ms - seen.committed_ms >= thresholds.stuck_ms
@@ -121,7 +123,7 @@ def _moved_ms(seen: Seen) -> int:
 
 
 def _came_and_went(track: Track, seen: Seen, at_ms: int, thresholds: Thresholds) -> list[Change]:
-    """A standstill after the look before that was over before this one."""
+    """Return the changes of a standstill that began and ended between the previous sample and this one."""
     since_ms, until_ms = seen.stood_since_ms, seen.stood_until_ms
     if since_ms is None or until_ms is None or since_ms < track.moved_ms or until_ms - since_ms < thresholds.stuck_ms:
         return []
@@ -179,7 +181,7 @@ def _recovered(kind: str, since_ms: int, at_ms: int, seen: Seen, why: str) -> Ch
 
 
 def gone(track: Track, topic: str, partition: int, at_ms: int) -> list[Change]:
-    """The changes that end because the offset no longer exists."""
+    """Return the changes that end because the offset no longer exists."""
     last = Seen(topic, partition, track.committed_offset, track.moved_ms, None, None)
     return [
         Change(kind, GONE, since_ms, at_ms, "its offset is gone: deleted, or expired", last)
@@ -191,8 +193,8 @@ def gone(track: Track, topic: str, partition: int, at_ms: int) -> list[Change]:
 def storm(
     since_ms: int | None, ended_ms: Sequence[int], at_ms: int, thresholds: Thresholds
 ) -> tuple[int | None, list[Change]]:
-    """Since when there is a storm, after a look, and whether that has changed. `ended_ms` are the times at which the
-    last rebalances ended: at least `storm_count` of them, if there are that many.
+    """Return the start of the storm after a sample (None: there is no storm), and the changes. `ended_ms` are the times
+    at which the last rebalances ended: at least `storm_count` of them, if there are that many.
     """
     recent = sorted(time_ms for time_ms in ended_ms if at_ms - thresholds.storm_ms < time_ms <= at_ms)
     count = len(recent)

@@ -1,8 +1,10 @@
-"""What the rules need of one group's commits for one partition, commit by commit, in bounded memory.
+"""A summary of one group's commits for one partition, updated commit by
+commit, in bounded memory: the input of the rules.
 
-Windows are times, never numbers of commits: a group that commits once a second and one that commits once a minute get
-the same verdict. A trail forgets commits, but nothing that a rule asks for: since when the offset is the same, from
-where it went back, the last time that it stood still, its long silences, and where it was when the window began.
+Windows are durations, never numbers of commits: a group that commits once a second and one that commits once
+a minute get the same verdict. A trail drops commits, but keeps all data that the rules use: the time since
+which the offset is unchanged, the offsets from which it went back, the last standstill, the long silences,
+and the offset at the beginning of the window.
 """
 
 from __future__ import annotations
@@ -14,18 +16,20 @@ from coordinatord.monitoring.analysis import burrow
 from coordinatord.monitoring.analysis.burrow import Commit
 
 SHARE = 64
-"""Marks are a window / SHARE apart, once there are more than MARKS; until then every commit of the window is one."""
+"""Above MARKS commits in a window, the distance between two marks is window / SHARE; up to MARKS, every commit of the
+window is a mark.
+"""
 MARKS = 2 * SHARE
 FALLS = 16
-"""The most steps back that are kept which the group has not made up for; of more, the last ones."""
+"""Maximum number of kept steps back after which the group has not returned to the offset; of more, the last ones."""
 SILENCES = 10
 STANDS = 20
-"""A group that commits nothing new for a window / STANDS stands still."""
+"""A group without a new offset for window / STANDS stands still."""
 
 
 class Trail:
-    """The summary of commits that were passed to `add`, in the order of the log. `window_ms` is the longest window that
-    is asked for.
+    """The summary of commits that were passed to `add`, in the order of the log.
+    `window_ms` is the longest window that a rule uses.
     """
 
     __slots__ = (
@@ -44,13 +48,15 @@ class Trail:
         self.window_ms = window_ms
         self.last: Commit | None = None
         self.moved_ms = 0
-        """When the present offset was committed first, since it was another one."""
+        """Time of the first commit of the current offset since the last other offset."""
         self.count_here = 0
-        """Commits of the present offset since then."""
+        """Number of commits of the current offset since then."""
         self.falls: list[tuple[int, int]] = []
-        """(offset, time): the group went back from there, and has not been there again. The first fell from highest."""
+        """(offset, time) of each step back from an offset that the group has not reached
+        again. The first entry has the highest offset.
+        """
         self.stood: tuple[int, int, int] | None = None
-        """(offset, since, until): the last standstill that is over."""
+        """(offset, since, until) of the last completed standstill."""
         self.silences: deque[tuple[int, int]] = deque(maxlen=SILENCES)
         """(begin, end) of gaps between commits of more than a third of the window."""
         self.marks: deque[Commit] = deque()
@@ -60,7 +66,7 @@ class Trail:
             self.add(commit)
 
     def add(self, commit: Commit) -> None:
-        """Take the next commit of the log."""
+        """Add the next commit of the log."""
         offset, time_ms, _ = commit
         last = self.last
         if last is None:
@@ -77,7 +83,7 @@ class Trail:
         self._mark(commit)
 
     def add_all(self, commits: Sequence[Commit]) -> None:
-        """`add` of each, for millions of them: what mostly happens is done here, with nothing looked up twice."""
+        """`add` for each commit, optimised for millions of them: the most frequent cases are handled inline."""
         last, window_ms, marks = self.last, self.window_ms, self.marks
         if last is None and commits:
             self.add(commits[0])
@@ -133,19 +139,23 @@ class Trail:
         self.marks = deque(kept[-MARKS:])
 
     def window(self, since_ms: int) -> Sequence[Commit]:
-        """Commits since then, a part of them if they are many, and the last one before: its position at that time."""
+        """Return the commits since then, or a part of them if there are many, and the last commit before, which is the
+        position at that time.
+        """
         marks = list(self.marks)
         first = next((n for n, each in enumerate(marks) if each.time_ms >= since_ms), len(marks))
         return marks[max(0, first - 1) :]
 
     def fallen_from(self, since_ms: int) -> int | None:
-        """The highest offset from which the group has gone back since then without having returned."""
+        """Return the highest offset from which the group has gone back since then
+        without having returned; None if there is none.
+        """
         return next((offset for offset, time_ms in self.falls if time_ms >= since_ms), None)
 
     @property
     def rhythm_ms(self) -> int:
-        """The usual length of silences that fill most of the time; 0 for a group that commits all the time, whatever
-        pauses it has made.
+        """The usual length of silences in milliseconds, if silences fill most of the time; 0 for a group that commits
+        continuously, even with some pauses.
         """
         if len(self.silences) < 2:
             return 0

@@ -1,9 +1,9 @@
 """A group of the consumer protocol (KIP-848), rebuilt record by record: plain values, made from rows.
 
-Kafka logs nearly all its decisions: a member's subscription (record type 5), the group's epoch, which rises when
-members or topics change (3), the target assignment (7 for each member whose share changes, then 6), and each member's
-current assignment, whenever a heartbeat brings it nearer to the target (8). A member that leaves or expires gets three
-tombstones (8, 7, 5) before the epoch rises; the log does not say which of the two happened. Topics are ids except in
+Kafka logs nearly all its decisions: a member's subscription (record type 5), the group epoch, which rises when members
+or topics change (3), the target assignment (7 for each member whose share changes, then 6), and each member's current
+assignment, whenever a heartbeat moves it closer to the target (8). A member that leaves or expires gets three
+tombstones (8, 7, 5) before the epoch rises; the log does not show which of the two happened. Topics are ids except in
 type 4, which Kafka wrote until 4.0.
 """
 
@@ -31,22 +31,22 @@ REGEX = "consumer_group_regular_expression"
 CONSUMER_KINDS = (METADATA, PARTITION_METADATA, MEMBER, TARGET, TARGET_MEMBER, CURRENT, REGEX)
 
 SESSION_MS = 45_000
-"""group.consumer.session.timeout.ms by default; the log does not have it."""
+"""Default of group.consumer.session.timeout.ms; the log does not contain the setting."""
 STABLE, UNREVOKED = 0, 1
 """States of a current assignment: it equals the target; partitions must be revoked."""
 AWAY = -2
-"""The epoch of a static member that has closed and is expected back."""
+"""The epoch of a static member that has closed and is expected to rejoin."""
 
 Row = Mapping[str, Any]
 TopicNames = Mapping[str, str]
-"""Topic names by id, as far as they are known."""
+"""The known topic names by id."""
 
 
 @dataclass(slots=True)
 class MemberState:
-    """One member. `epoch` is None until it has an assignment. `seen_ms` is when that, or its subscription, was last
-    written, which only the member's own heartbeat does. `unrevoked_ms` is when it was last told
-    to revoke partitions: from then on it has its rebalance timeout.
+    """The state of one member. `epoch` is None until the member has an assignment. `seen_ms` is the time at which the
+    assignment or the subscription was last written, which only the member's own heartbeat causes. `unrevoked_ms` is the
+    time at which the member was last requested to revoke partitions: its rebalance timeout starts then.
     """
 
     member_id: str
@@ -59,7 +59,7 @@ class MemberState:
     rebalance_timeout_ms: int
     session_timeout_ms: int
     is_classic: bool = False
-    """It uses the classic protocol, and the coordinator translates."""
+    """True if the member uses the classic protocol, and the coordinator translates."""
     target: frozenset[TopicPartition] = frozenset()
     assigned: frozenset[TopicPartition] = frozenset()
     revoking: frozenset[TopicPartition] = frozenset()
@@ -69,27 +69,27 @@ class MemberState:
     unrevoked_ms: int | None = None
 
     def has_reached(self, epoch: int) -> bool:
-        """Whether it has its target assignment of an epoch, or of a later one."""
+        """Return whether the member has its target assignment of an epoch, or of a later one."""
         return self.epoch is not None and self.epoch >= epoch and self.state == STABLE and self.assigned == self.target
 
     def as_member(self, assigned: frozenset[TopicPartition]) -> Member:
         return Member(
             self.member_id, self.instance, self.client_id, self.host, self.session_timeout_ms,
             self.rebalance_timeout_ms, self.topics, frozenset(), assigned, seen_ms=self.seen_ms,
-            # A third of a session at most, as Kafka advises; a classic client's at least.
+            # A third of a session at most, as Kafka advises; at least a classic client's interval.
             heartbeat_ms=min(CONSUMER_HEARTBEAT_MS, max(HEARTBEAT_MS, self.session_timeout_ms // 3)),
         )  # fmt: skip
 
 
 @dataclass(slots=True)
 class ConsumerGroup:
-    """The group's state after the records so far; `apply` takes the next one. `names` are topic names by id."""
+    """The group's state after the records so far; `apply` adds the next one. `names` are topic names by id."""
 
     names: TopicNames = field(default_factory=dict)
     session_ms: int = SESSION_MS
     members: dict[str, MemberState] = field(default_factory=dict)
     ahead: dict[str, MemberState] = field(default_factory=dict)
-    """Members whose assignments come before their subscription in the log: the subscription was written again, and the
+    """Members whose assignments precede their subscription in the log: the subscription was written again, and the
     cleaner removed the first one.
     """
     epoch: int | None = None
@@ -98,7 +98,7 @@ class ConsumerGroup:
     assignment_epoch: int | None = None
     regexes: dict[str, frozenset[str]] = field(default_factory=dict)
     topics: dict[str, int] | None = None
-    """Partition count by topic, if the log has it."""
+    """Partition count by topic, if the log contains it."""
 
     def apply(self, kind: str, row: Row) -> None:
         """Apply a record's row: the columns of its kind (null ones may be missing), and `timestamp_ms`."""
@@ -170,7 +170,7 @@ class ConsumerGroup:
         member.revoking = self.partitions(row.get("partitions_pending_revocation"))
 
     def partitions(self, topics: Iterable[Row] | None) -> frozenset[TopicPartition]:
-        """Partitions by topic name, or by topic id if the name is unknown."""
+        """Return partitions by topic name, or by topic id if the name is unknown."""
         return frozenset(
             (self.names.get(each["topic_id"], each["topic_id"]), partition)
             for each in topics or ()
@@ -178,7 +178,7 @@ class ConsumerGroup:
         )
 
     def topics_of(self, member: MemberState) -> frozenset[str]:
-        """The topics it reads: those that it named, and those that its regular expression resolved to."""
+        """Return the topics that the member subscribes to: by name, and by the resolution of its regular expression."""
         found = self.regexes.get(member.regex) if member.regex is not None else None
         return member.topics if found is None else member.topics | found
 
@@ -190,12 +190,12 @@ class ConsumerGroup:
 
     @property
     def reached(self) -> int:
-        """How many members have their target assignment."""
+        """Number of members that have their target assignment."""
         return sum(each.has_reached(self.epoch or 0) for each in self.members.values())
 
     def as_generation(self) -> Generation | None:
-        """The current state with the members' partitions; those still to be revoked count as theirs. None if the group
-        was deleted.
+        """Return the current state with the members' partitions, including those still
+        to be revoked. None if the group was deleted.
         """
         if self.epoch is None:
             return None

@@ -1,4 +1,4 @@
-"""How one group stands in one partition now: the row of the tables lag and status, from plain values."""
+"""The present state of one group in one partition: the row of the tables lag and status, from plain values."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ RecordTime = Callable[[str, int, int], int | None]
 
 
 def no_record_time(_topic: str, _partition: int, _offset: int) -> int | None:
-    """For a source without records."""
+    """Return None: for a source without records."""
     return None
 
 
 @dataclass(slots=True)
 class Partition:
-    """A topic's partition: its present ends, and the curve of its end offset (analysis.curve)."""
+    """A topic's partition: its present ends, and the curve of its end offset (offset_timeline.curve)."""
 
     topic: str
     number: int
@@ -38,7 +38,7 @@ class Partition:
 
 
 class Now(NamedTuple):
-    """A row; tables/lag.py describes the columns."""
+    """A row of lag and status; tables/lag.py describes the columns."""
 
     group_id: str
     topic: str
@@ -78,8 +78,8 @@ def standing(
     rules: Rules,
     record_time: RecordTime = no_record_time,
 ) -> Now:
-    """The row of a group with a trail of commits for the partition; of one without any, to whose member it is assigned,
-    if the trail is empty.
+    """Return the row of a group with a trail of commits for the partition. An empty trail stands for a group without
+    commits, to whose member the partition is assigned.
     """
     if trail.last is None:
         return _never_committed(group_id, partition, now_ms, rules)
@@ -136,7 +136,7 @@ def _status(
         return status.Status(status.UNKNOWN, why)
     return status.partition_status(
         trail,
-        marks(window, partition.points) if lag.lag else (),  # no rule asks for earlier lags where there is none now
+        marks(window, partition.points) if lag.lag else (),  # no rule needs earlier lags if there is none at present
         lag,
         now_ms,
         members=members,
@@ -156,7 +156,7 @@ def _burrow(trail: Trail, partition: Partition, lag: int | None, now_ms: int) ->
 
 
 def _stood(trail: Trail, partition: Partition, now_ms: int, rules: Rules) -> tuple[int | None, int | None]:
-    """The last standstill that is over, within the window, as far as records were unread in it."""
+    """Return the last standstill that is over, within the window, as far as records were unread during it."""
     if trail.stood is None or trail.stood[2] < now_ms - rules.window_ms:
         return None, None
     offset, since_ms, until_ms = trail.stood
@@ -166,7 +166,7 @@ def _stood(trail: Trail, partition: Partition, now_ms: int, rules: Rules) -> tup
 
 
 def _appended(partition: Partition, since_ms: int | None, lag: int) -> int:
-    """How many of the unread records have come since a time, at least."""
+    """Return the least number of the unread records that were appended since a time."""
     if since_ms is None or partition.ends is None or not partition.points:
         return 0
     end = end_offsets_at(since_ms, partition.points)

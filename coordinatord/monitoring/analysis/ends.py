@@ -1,4 +1,4 @@
-"""The present state of a partition: where it begins and ends, and what lies at its end."""
+"""The present state of a partition: its first offset, its end offset, and the content before its end."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 WINDOW_MS = 10 * 60_000
-"""The time over which a group is judged, by default."""
+"""Default length of the window over which a group is judged."""
 CLOCKS_MS = 60_000
-"""The coordinator's clock times commits, another clock the looks at ends: they may differ by this much."""
+"""Possible difference of two clocks: the coordinator's clock times commits, another clock times the samples of ends."""
 
 
 class Open(NamedTuple):
-    """The oldest transaction that is not over in a partition. None for unknown values."""
+    """The oldest open transaction in a partition. None for unknown values."""
 
     producer_id: int | None
     since_ms: int | None
@@ -21,7 +21,7 @@ class Open(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """What lies at the end of a partition. None for unknown values."""
+    """The content before the end of a partition. None for unknown values."""
 
     readable_end: int | None = None
     """The end without the transaction markers and aborted records behind the last record that any consumer can read."""
@@ -38,7 +38,7 @@ NO_TAIL = Tail()
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The present state of a partition: its first offset, its end offset, and when they were read."""
+    """The present state of a partition: its first offset, its end offset, and the time of their read."""
 
     log_start_offset: int | None
     end_offset: int
@@ -49,20 +49,20 @@ class Ends:
 
     @property
     def last_end(self) -> int:
-        """The offset behind the last record that can be read, as far as is known."""
+        """Return the offset after the last record that can be read, as far as is known."""
         readable = self.tail.readable_end
         return self.end_offset if readable is None else min(readable, self.end_offset)
 
     def waits_for_transaction(self, committed: int) -> bool:
-        """Whether a group that reads committed records alone has read all before an open transaction."""
+        """Return whether a group that reads only committed records has read all of them before an open transaction."""
         stable, stable_end = self.tail.stable_offset, self.tail.stable_end
         if stable is None or stable >= self.end_offset:
             return False
         return (stable if stable_end is None else stable_end) <= committed <= stable
 
     def is_of_another_log(self, offset: int, since_ms: int) -> bool:
-        """Whether an offset that a group has had since then is beyond a later end of the partition: the topic was
-        recreated, or records were lost. Not since its last commit: a member that reads nothing commits it again and
-        again.
+        """Return whether an offset that a group has had since `since_ms` is beyond a later end of the partition: then
+        the topic was recreated, or records were lost. `since_ms` is not the time of the last commit: a member that
+        reads nothing commits the same offset again and again.
         """
         return offset > self.end_offset and self.sampled_ms - since_ms > CLOCKS_MS

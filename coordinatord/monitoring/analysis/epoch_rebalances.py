@@ -1,8 +1,8 @@
 """The cause and the outcome of each epoch of a group of the consumer protocol (KIP-848).
 
-Such a group logs its changes, so most causes are read and not guessed. Only how a member disappeared is inferred: one
-that leaves and one that expires leave the same records. tests/monitoring/pipeline/test_kafka_epochs.py has consumers do
-each of these things on Kafka 4.3.
+Such a group logs its changes, so most causes are read and not inferred. Only the cause of a member's removal is
+inferred: a member that leaves and one that expires produce the same records.
+tests/monitoring/pipeline/test_kafka_epochs.py has consumers do each of these things on Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from kafka_wire.records.rebalance_ledger import Why
 ASSIGNOR_CHANGED = "assignor changed"
 
 AS_USUAL = 1.1
-"""Commits of a member come this many times later than usual without anything having happened."""
+"""Factor by which a member's commits may be later than usual without any cause."""
 FIRST_EPOCH = 2
-"""The first logged epoch of a new group: it starts with 1, and its first member increments that."""
+"""The first logged epoch of a new group: the group starts with 1, and its first member increments the epoch."""
 
 
 def epoch_rebalances(
     found: Iterable[Epoch | None], commits: Commits, ledger: Sequence[Mapping[str, Any]] = ()
 ) -> Iterator[Rebalance]:
-    """A row for each epoch of one group; `ledger` has the coordinator's records of them."""
+    """Return a row for each epoch of one group; `ledger` has the coordinator's records of them."""
     told = _Ledger(ledger)
     before: Generation | None = None
     for epoch in found:
@@ -66,7 +66,9 @@ def epoch_rebalances(
 
 
 class _Ledger:
-    """The records of one group's epochs. Those of the rest of an epoch, after a load, do not know the cause."""
+    """The ledger records of one group's epochs. Records of the rest of an epoch,
+    after a load, lack the cause and are left out.
+    """
 
     def __init__(self, records: Iterable[Mapping[str, Any]]) -> None:
         self._by_epoch: dict[int, list[Mapping[str, Any]]] = {}
@@ -83,7 +85,7 @@ class _Ledger:
         return None
 
     def left(self) -> list[Mapping[str, Any]]:
-        """Records of epochs that the cleaner has taken from the log."""
+        """Return the records of epochs that the cleaner has removed from the log."""
         records = [record for each in self._by_epoch.values() for record in each]
         return sorted(records, key=lambda record: (record["began_ms"], record["generation_after"]))
 
@@ -127,7 +129,9 @@ def _row(before: Generation | None, epoch: Epoch, commits: Commits) -> Rebalance
 
 
 def _missed_commit_ms(before: Generation | None, epoch: Epoch, commits: Commits) -> int | None:
-    """How much later than usual the commits of partitions with a new owner came, summed."""
+    """Return the delay of commits beyond the usual gap, summed over the partitions with
+    a new owner, in milliseconds; None if unknown.
+    """
     if before is None or epoch.target_ms is None:
         return None
     total, known = 0, False
@@ -143,8 +147,8 @@ def _missed_commit_ms(before: Generation | None, epoch: Epoch, commits: Commits)
 
 
 def infer(before: Generation | None, epoch: Epoch, commits: Commits) -> Finding | None:
-    """The cause of the epoch; None if the log lacks the epoch before. A member that disappears causes a new epoch at
-    once, so whatever changed between the last epoch and that was not enough to cause one.
+    """Return the cause of the epoch; None if the log lacks the epoch before. A member that disappears causes a new
+    epoch at once, so earlier changes since the last epoch were not enough to cause one.
     """
     changes, after = epoch.changes, epoch.first
     if changes.converted and after.members:
@@ -161,12 +165,14 @@ def infer(before: Generation | None, epoch: Epoch, commits: Commits) -> Finding 
     if changes.regexes:
         return Finding(Why.REGEX_RESOLVED, None, f"{', '.join(changes.regexes)} stands for other topics now", 0.95)
     found = _nobody_did_it(before, epoch, changes)
-    # What is left: members whose expressions nobody has resolved, as far as the log tells.
+    # The remaining case: members whose expressions have not been resolved, as far as the log shows.
     return found or _who_came(before, epoch, is_resolved=False)
 
 
 def _who_came(before: Generation, epoch: Epoch, *, is_resolved: bool = True) -> Finding | None:
-    """Members that joined or subscribe to other topics. An expression causes an epoch once it has been resolved."""
+    """Return the cause if members joined or subscribe to other topics. An
+    expression causes an epoch once it has been resolved.
+    """
     changes, after = epoch.changes, epoch.first
     waits = changes.unresolved if is_resolved else frozenset[str]()
 
@@ -216,7 +222,7 @@ def _nobody_did_it(before: Generation, epoch: Epoch, changes: Changes) -> Findin
 
 
 def _who_went(before: Generation, epoch: Epoch, commits: Commits) -> Finding:
-    """Tell a member that left from one that expired, by its last sign of life."""
+    """Return the cause for removed members: a member left, or its session expired; its last sign of life decides."""
     at_ms = epoch.began_ms
     state, member = next((state, before.members[state.member_id]) for state in epoch.changes.removed.values())
     session_ms = member.session_timeout_ms
@@ -234,8 +240,9 @@ def _who_went(before: Generation, epoch: Epoch, commits: Commits) -> Finding:
 
 
 def _left_or_expired(before: Generation, state: MemberState, at_ms: int, commits: Commits) -> Finding:
-    """By its last sign of life: a commit for what it owned (not for what it was still to get, which others commit), or
-    a record that its heartbeat caused. An epoch is none: others may have raised it.
+    """Return the cause by the last sign of life: a commit for a partition that the member owned (not for one that it
+    was still to get, which other members commit), or a record that its heartbeat caused. An epoch is no sign of life:
+    other members may have raised it.
     """
     member = state.as_member(state.assigned | state.revoking)
     session_ms = member.session_timeout_ms
@@ -252,12 +259,12 @@ def _left_or_expired(before: Generation, state: MemberState, at_ms: int, commits
     near = session_ms <= 2 * last_ms and last_ms <= session_ms + min(session_ms, COMMIT_MS + 2 * CONSUMER_HEARTBEAT_MS)
     usual = [commits.usual_gap(partition, at_ms) for partition in member.assigned]
     gaps: Sequence[int] = [each for each in usual if each is not None]
-    if gaps and last_ms <= AS_USUAL * min(gaps):  # it has hardly been more silent than ever
+    if gaps and last_ms <= AS_USUAL * min(gaps):  # hardly longer than its usual silences
         return Finding(Why.MEMBER_LEFT, member, f"{told}, as is usual with it", 0.5)
-    if not gaps:  # it had nothing to commit for, or did not
+    if not gaps:  # the member had nothing to commit, or did not commit
         if near:
             return Finding(Why.SESSION_EXPIRED, member, f"{told}, about as long as its session lasts", 0.7)
-        # Who expires has been silent for so long, who leaves may have been.
+        # A member that expires has been silent for this long, a member that leaves may have been.
         return Finding(Why.SESSION_EXPIRED, member, f"{told}; nothing else tells how it went", 0.5)
     if stopped_polling(member, last_ms, commits, at_ms):
         return Finding(Why.MEMBER_LEFT, member, f"{told}: as long as it may be between two polls", POLL_SURE)

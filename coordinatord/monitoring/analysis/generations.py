@@ -1,8 +1,8 @@
 """A classic group's generations in a plain Kafka log, and its commits: plain values, made from rows.
 
 A GroupMetadata record is written at the end of a rebalance; its timestamp is that time. Its current_state_timestamp is
-when the last member had rejoined, because the group was CompletingRebalance at the write. The log does not say when the
-rebalance began.
+the time at which the last member had rejoined, because the group was CompletingRebalance at the write. The log does not
+contain the beginning of the rebalance.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 TopicPartition = tuple[str, int]
 
 HEARTBEAT_MS = 3_000
-"""heartbeat.interval.ms of most clients: how long until a member learns of a rebalance."""
+"""heartbeat.interval.ms of most clients: the time until a member receives the request to rejoin."""
 CONSUMER_HEARTBEAT_MS = 5_000
-"""group.consumer.heartbeat.interval.ms by default."""
+"""Default of group.consumer.heartbeat.interval.ms."""
 COMMIT_MS = 5_000
 """auto.commit.interval.ms of most clients."""
 
@@ -37,15 +37,17 @@ class Member:
     owned: frozenset[TopicPartition]
     assigned: frozenset[TopicPartition]
     tells_generation: bool = False
-    """Its subscription contains its generation, so it differs at every join."""
+    """True if the subscription contains the member's generation, so that it differs at every join."""
     seen_ms: int | None = None
-    """The last sign of life besides commits: groups of the consumer protocol (KIP-848) log that."""
+    """The last sign of life besides commits: groups of the consumer protocol (KIP-848) log it."""
     heartbeat_ms: int = HEARTBEAT_MS
-    """The time between two heartbeats. A session begins with the last one, and a commit may come after that."""
+    """The time between two heartbeats. A session begins with the last
+    heartbeat, and a commit may follow that heartbeat.
+    """
 
     @property
     def client(self) -> tuple[str, str]:
-        """Stays the same when a process restarts on its machine."""
+        """Client id and host, which stay unchanged when a process restarts on its machine."""
         return self.client_id, self.host
 
 
@@ -66,7 +68,7 @@ class Generation:
         return {each.instance: each.member_id for each in self.members.values() if each.instance is not None}
 
     def owners(self) -> dict[TopicPartition, str]:
-        """The owner of each partition: a member id, or the instance id if there is one, which is stable."""
+        """Return the owner of each partition: a member id, or the instance id if there is one, which is stable."""
         return {
             partition: member.instance or member.member_id
             for member in self.members.values()
@@ -81,7 +83,7 @@ class Commits:
         self.times = times
 
     def last(self, partitions: Iterable[TopicPartition], until_ms: int) -> int | None:
-        """The last commit of any of the partitions up to a time."""
+        """Return the time of the last commit of any of the partitions up to a time."""
         found = [self._last(partition, until_ms) for partition in partitions]
         return max((each for each in found if each is not None), default=None)
 
@@ -91,19 +93,19 @@ class Commits:
         return int(times[index - 1]) if index else None
 
     def gap(self, partition: TopicPartition, around_ms: int) -> int | None:
-        """Milliseconds between the commits before and after a time; None if either is missing."""
+        """Return the milliseconds between the commits before and after a time; None if either is missing."""
         times = self.times.get(partition, ())
         index = bisect_right(times, around_ms)
         return int(times[index] - times[index - 1]) if 0 < index < len(times) else None
 
     def widest_gap(self, partition: TopicPartition, from_ms: int, to_ms: int) -> int | None:
-        """The longest gap between two commits that overlaps a period; None if there are fewer than two."""
+        """Return the longest gap between two commits that overlaps a period; None if there are fewer than two."""
         times = self.times.get(partition, ())
         first, last = max(0, bisect_right(times, from_ms) - 1), bisect_right(times, to_ms) + 1
         return max((int(b - a) for a, b in pairwise(times[first:last])), default=None)
 
     def usual_gap(self, partition: TopicPartition, until_ms: int, among: int = 10) -> int | None:
-        """The median of the last few gaps before a time."""
+        """Return the median of the last few gaps before a time."""
         times = self.times.get(partition, ())
         index = bisect_right(times, until_ms)
         recent = times[max(0, index - among) : index]
@@ -115,7 +117,7 @@ NO_COMMITS = Commits({})
 
 
 def generation_of(row: Mapping[str, Any]) -> Generation | None:
-    """The generation in a row of group_generations; None for a tombstone."""
+    """Return the generation in a row of group_generations; None for a tombstone."""
     if row["tombstone"]:
         return None
     members = (_member(each) for each in row["members"])

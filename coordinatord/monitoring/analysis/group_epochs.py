@@ -1,8 +1,9 @@
-"""The epochs of a group of the consumer protocol (KIP-848): what changed at each one, and when all had reached it.
+"""The epochs of a group of the consumer protocol (KIP-848): the changes of each one, and
+the time at which all members had reached it.
 
 An epoch begins when its record is written. Its changes precede it in the log, after the last epoch: members that joined
-or left, other subscriptions, other topics. It has a target once that is computed, and ends when each member has its
-target assignment, or when the next epoch begins.
+or left, other subscriptions, other topics. An epoch has a target once the target is computed, and ends when each member
+has its target assignment, or when the next epoch begins.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from coordinatord.monitoring.analysis.generations import Generation
 from kafka_wire.records.rebalance_ledger import Outcome
 
 RECONCILING = "reconciling"
-"""The outcome of an epoch in progress; all other outcomes are in the ledger's words."""
+"""The outcome of an epoch in progress; all other outcomes are those of the ledger."""
 
 
 @dataclass(slots=True)
@@ -41,21 +42,23 @@ class Changes:
     assignors: list[str] = field(default_factory=list)
     partitions: list[tuple[str, int | None, int | None]] = field(default_factory=list)
     hash_before: int | None = None
-    """The hash of the topics' metadata before, if it has changed; 0 if there was none."""
+    """The previous hash of the topics' metadata, if it has changed; 0 if there was none."""
     restarted: list[str] = field(default_factory=list)
-    """Members that took the place of a static member just before the epoch began."""
+    """Members that replaced a static member just before the epoch began."""
     unresolved: frozenset[str] = frozenset()
     """Members whose regular expressions had not been resolved when the epoch began: they did not cause it."""
     resolved: dict[str, str] = field(default_factory=dict)
-    """Members that came or resubscribed earlier with an expression that has been resolved since: the expressions."""
+    """Members that joined or resubscribed earlier with an expression that
+    has been resolved since, with the expressions.
+    """
     converted: bool = False
-    """Until now the group was a classic one."""
+    """The group was a classic one before."""
 
 
 @dataclass(slots=True)
 class Epoch:
-    """`generations` has the members and their target assignments: several if a static member returned with a new id,
-    which does not increment the epoch. `target_ms` is None if no target was computed for it.
+    """An epoch of a group. `generations` has the members and their target assignments: several if a static member
+    returned with a new id, which does not increment the epoch. `target_ms` is None if no target was computed for it.
     """
 
     number: int
@@ -66,7 +69,7 @@ class Epoch:
     ended_ms: int | None = None
     outcome: str = RECONCILING
     is_conversion: bool = False
-    """No epoch has risen: a classic group was logged as a consumer group, and its generation as the epoch."""
+    """The epoch has not risen: a classic group was logged as a consumer group, with its generation as the epoch."""
 
     @property
     def first(self) -> Generation:
@@ -80,7 +83,9 @@ class Epoch:
 def epochs(
     rows: Iterable[tuple[str, Row]], names: TopicNames | None = None, session_ms: int = SESSION_MS
 ) -> list[Epoch | None]:
-    """The epochs in one group's rows with their kinds, in the order of the log; None where the group was deleted."""
+    """Return the epochs in one group's rows with their kinds, in the order
+    of the log; None where the group was deleted.
+    """
     reader = EpochReader(ConsumerGroup(names or {}, session_ms))
     for kind, row in rows:
         reader.take(kind, row)
@@ -89,7 +94,7 @@ def epochs(
 
 
 def generations(found: Iterable[Epoch | None]) -> Iterator[Generation | None]:
-    """The epochs' generations for analysis.members."""
+    """Return the epochs' generations for analysis.members."""
     for epoch in found:
         if epoch is None:
             yield None
@@ -98,21 +103,21 @@ def generations(found: Iterable[Epoch | None]) -> Iterator[Generation | None]:
 
 
 class EpochReader:
-    """Epochs, record by record."""
+    """A reader of epochs, record by record."""
 
     def __init__(self, group: ConsumerGroup) -> None:
         self.group = group
         self.found: list[Epoch | None] = []
         self.open: Epoch | None = None
         self.since_ms = 0
-        """When the period described by the next generation began."""
+        """Time at which the period described by the next generation began."""
         self.changes = Changes()
         self.unresolved: dict[str, str] = {}
-        """Members whose regular expression has not been resolved yet, and the expression."""
+        """Members whose regular expression has not been resolved yet, with the expression."""
         self.replaced_ms: dict[str, int] = {}
-        """When a member took the place of a static one."""
+        """Times at which members replaced a static member."""
         self.converted = False
-        """Whether the last epoch is one of a classic group that was converted."""
+        """True if the last epoch is the first one of a converted classic group."""
         self.pending: set[str] = set()
         """Members that have not reached the epoch yet."""
 
@@ -134,13 +139,13 @@ class EpochReader:
                 self._follow(kind, row)
 
     def close(self) -> None:
-        """End of the log: complete the last epoch with its generation."""
+        """End the log: complete the last epoch with its generation."""
         if self.open is not None:
             self.open.generations.append(self.generation(self.open.number))
             self.open = None
 
     def generation(self, number: int) -> Generation:
-        """The generation before the changes that lead to the next epoch."""
+        """Return the generation before the changes that lead to the next epoch."""
         here = [each for each in self.group.members.values() if each.member_id not in self.changes.added]
         members = {each.member_id: each.as_member(each.target) for each in (*here, *self.changes.removed.values())}
         return Generation(number, self.since_ms, None, self.group.assignor, None, members)
@@ -186,7 +191,7 @@ class EpochReader:
             return
         if old is None:
             old = self._replaced(row)
-        if member_id in group.ahead:  # it was a member all the time
+        if member_id in group.ahead:  # it has been a member throughout
             group.apply(MEMBER, row)
             return
         group.apply(MEMBER, row)
@@ -203,7 +208,7 @@ class EpochReader:
             changes.assignors.append(member_id)
 
     def _replaced(self, row: Row) -> MemberState | None:
-        """The static member that a new one replaces, if any; that does not cause an epoch."""
+        """Return the static member that a new one replaces, or None; a replacement does not cause an epoch."""
         instance = row.get("instance_id")
         if instance is None:
             return None

@@ -1,4 +1,4 @@
-"""How a group stands now: the row of the table group_status, from its partitions' rows."""
+"""The present state of a group: the row of the table group_status, from its partitions' rows."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ SEVERITY = (
     EXPIRED, LOST, STOPPED, STUCK, NEAR_LOSS, REWOUND, FALLING, BEHIND, WAITING, CATCHING, NOT_KNOWN, ENDED, OK,
     UNSUBSCRIBED,
 )  # fmt: skip
-"""The worst first. A topic that is not subscribed to says least of its group."""
+"""Statuses, the worst first. A topic without a subscription has the least weight for its group."""
 
 
 class GroupNow(NamedTuple):
-    """A row; tables/lag.py describes the columns."""
+    """A row of group_status; tables/lag.py describes the columns."""
 
     group_id: str
     status: str
@@ -49,8 +49,8 @@ class GroupNow(NamedTuple):
 
 
 def group_now(rows: Sequence[Now]) -> GroupNow:
-    """The row of the group whose partitions these are, at least one."""
-    # The worst partition speaks for its group; of several as bad as it, the one with the most unread records.
+    """Return the row of the group with these partitions' rows, of which there is at least one."""
+    # The worst partition determines the status; of several equally bad ones, that with the most unread records.
     worst = min(rows, key=lambda row: (SEVERITY.index(row.status), -(row.lag or 0), row.topic, row.partition))
     lags = [row.lag for row in rows if row.lag is not None]
     time_lag_ms, method = _time_lag(rows)
@@ -70,8 +70,8 @@ def group_now(rows: Sequence[Now]) -> GroupNow:
 
 
 def _time_lag(rows: Sequence[Now]) -> tuple[int | None, str]:
-    """The longest time, and what is known of it: one that is unknown, or a lower bound, may be longer."""
-    rows = [row for row in rows if row.status != UNSUBSCRIBED]  # nobody reads there, and nobody waits
+    """Return the longest time lag and its method: an unknown one, or a lower bound, may be longer."""
+    rows = [row for row in rows if row.status != UNSUBSCRIBED]  # no member reads these partitions, so no record waits
     known = [row for row in rows if row.time_lag_ms is not None and row.committed_offset is not None]
     is_open = any(row.lag and row.time_lag_method in (UNKNOWN, AT_LEAST) for row in rows)
     behind = [row for row in known if row.time_lag_method != CAUGHT_UP]

@@ -1,7 +1,7 @@
-"""A group's rebalances and its members' lives as its log grows, in bounded memory: for those who follow a log.
+"""A group's rebalances and its members' lives as its log grows, in bounded memory, for callers that follow a log.
 
-The rows are those of the tables: the same functions, called when a record comes, with the commits until then. What is
-kept is the last of each: KEEP_REBALANCES, KEEP_LIVES that are over, KEEP_COMMITS times of each partition.
+The rows are those of the tables: the same functions, called for each new record, with the commits until then. Only the
+last of each are kept: KEEP_REBALANCES, KEEP_LIVES that are over, KEEP_COMMITS times of each partition.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ KEEP_COMMITS = 32
 KEEP_REBALANCES = 100
 KEEP_LIVES = 200
 KEEP_SIZES = 200
-"""Generations of which the time and the number of members are kept."""
+"""Number of generations of which the time and the number of members are kept."""
 MANY_PARTITIONS, LONG_MS = 1_000, 24 * 3_600_000
 UNKNOWN = "unknown"
 ENDS = {Cause.SESSION_EXPIRED: EXPIRED, Cause.LEFT: LEFT, Cause.REPLACED: REPLACED}
-"""How a member ended that a coordinator has removed."""
+"""The end of a member's life, by the cause for which a coordinator removed the member."""
 
 SOMEBODY = Member("", None, "", "", 0, 0, frozenset(), frozenset(), frozenset())
 CAUSE = ("trigger", "trigger_member_id", "trigger_client_id", "client_reason", "cause", "how", "confidence")
 
 
 class History:
-    """One group. Records come in the order of the log."""
+    """The history of one group. Records are added in the order of the log."""
 
     def __init__(self, names: Mapping[str, str] | None = None, session_ms: int = SESSION_MS) -> None:
-        """`names` are topic names by id, which may grow; `session_ms` is for members of the consumer protocol."""
+        """`names` are topic names by id, and may grow; `session_ms` is for members of the consumer protocol."""
         self.times: dict[TopicPartition, list[int]] = {}
         self.rebalances: deque[Rebalance] = deque(maxlen=KEEP_REBALANCES)
         self.counts: Counter[str] = Counter()
-        """Rebalances by trigger, those while `is_counting`."""
+        """Number of rebalances by trigger, of those while `is_counting`."""
         self.is_counting = True
         self.group_type: str | None = None
         self.epoch: Epoch | None = None
-        """The open one, of a group of the consumer protocol."""
+        """The open epoch of a group of the consumer protocol."""
         self._commits = Commits(self.times)
         self._lives, self._epoch_lives = Lives(), Lives()
         self._sizes: deque[Generation | None] = deque(maxlen=KEEP_SIZES)
@@ -64,11 +64,11 @@ class History:
         self._reader = EpochReader(ConsumerGroup(names if names is not None else {}, session_ms))
         self._past: Epoch | None = None
         self._row: Rebalance | None = None
-        """The row of the open epoch, with its cause as it was found when it began."""
+        """The row of the open epoch, with the cause that was found at its start."""
         self._events: list[Event] | None = None
 
     def committed(self, partition: TopicPartition, times_ms: Iterable[int]) -> None:
-        """Commits of a partition, in the order of the log."""
+        """Add commits of a partition, in the order of the log."""
         known = self.times.setdefault(partition, [])
         for time_ms in times_ms:
             if known and time_ms < known[-1]:
@@ -78,14 +78,14 @@ class History:
         del known[:-KEEP_COMMITS]
 
     def forget(self, now_ms: int) -> None:
-        """Of a group that has committed for very many partitions, those of long ago: topics come and go."""
+        """Drop old partitions of a group that has committed for very many: topics are created and deleted."""
         if len(self.times) > MANY_PARTITIONS:
             old = [place for place, times in self.times.items() if now_ms - times[-1] > LONG_MS]
             for place in old:
                 del self.times[place]
 
     def generation(self, after: Generation | None) -> None:
-        """A record of a classic group; None if it is a tombstone."""
+        """Add a record of a classic group; None for a tombstone."""
         self._events = None
         self._lives.take(after, self._commits, 1 << 62 if after is None else after.at_ms)
         if after is not None:
@@ -99,12 +99,12 @@ class History:
         self._note_size(after)
 
     def record(self, kind: str, row: Row) -> None:
-        """A record of a group of the consumer protocol: its kind and its columns."""
+        """Add a record of a group of the consumer protocol: its kind and its columns."""
         self._events = None
         reader = self._reader
         number = len(reader.found)
         if kind == METADATA:
-            self._settle()  # while its changes are known
+            self._settle()  # while the changes of the open epoch are known
         reader.take(kind, row)
         for found in reader.found[number:]:
             self._close()
@@ -131,7 +131,7 @@ class History:
         return rows[-1] if rows and rows[-1].generation == epoch.number else None
 
     def _settle(self) -> None:
-        """What is known of the open epoch now: its outcome, who has what."""
+        """Update the row and the lives of the open epoch with its present state: its outcome, the assignments."""
         epoch = self.epoch
         if epoch is None or epoch.generations:
             return
@@ -150,7 +150,7 @@ class History:
                 return
 
     def _close(self) -> None:
-        """The open epoch is over, and has its generations."""
+        """End the open epoch, which has its generations."""
         if self.epoch is None:
             return
         for further in self.epoch.generations[1:]:
@@ -159,7 +159,7 @@ class History:
         self._past, self.epoch, self._row = self.epoch, None, None
 
     def observed(self, record: Mapping[str, Any]) -> None:
-        """A rebalance that has ended, as a coordinator tells of it in its ledger."""
+        """Add a rebalance that has ended, from a record of a coordinator's ledger."""
         self._events = None
         if record.get("group_type") == "consumer":
             self.group_type = "consumer"
@@ -169,7 +169,7 @@ class History:
             rows = [unlogged(record)]
         for row in rows:
             self._add(row)
-        # A superseded rebalance of a classic group lists those who had rejoined by then, not all members.
+        # A superseded rebalance of a classic group lists the members that had rejoined by then, not all members.
         if record["outcome"] in (Outcome.COMPLETED, Outcome.EMPTY) or record.get("members") is not None:
             after = _generation_of(record)
             self._lives.take(after, self._commits, after.at_ms)
@@ -190,12 +190,12 @@ class History:
         self._sizes.append(after)
 
     def unreached(self) -> list[MemberState]:
-        """Members that have not reached the open epoch yet."""
+        """Return the members that have not reached the open epoch yet."""
         members = self._reader.group.members
         return [members[each] for each in sorted(self._reader.pending) if each in members]
 
     def lives(self) -> list[Life]:
-        """The members' lives, in the order of their starts."""
+        """Return the members' lives, in the order of their starts."""
         self._settle()
         found = []
         for lives in (self._lives, self._epoch_lives):
@@ -208,11 +208,11 @@ class History:
         return found
 
     def went(self) -> str | None:
-        """How the last members went: analysis.members.how_they_went."""
+        """Return how the last members ended: members.how_they_went."""
         return how_they_went(self.lives())
 
     def topics(self) -> frozenset[str] | None:
-        """All topics that a member subscribes to; None if that is not known of each."""
+        """Return all topics that a member subscribes to; None if they are unknown for any member."""
         group = self._reader.group
         found: list[frozenset[str]] = []
         for member in group.members.values():
@@ -224,14 +224,14 @@ class History:
         return frozenset().union(*found) if found and all(found) else None
 
     def events(self) -> list[Event]:
-        """Crash loops, deployments, storms and zombies."""
+        """Return crash loops, deployments, storms and zombies."""
         if self._events is None:
             self._events = list(events(self.lives(), list(self._sizes), self._commits))
         return self._events
 
 
 class _Size(Mapping[str, Member]):
-    """As many members as there were, and nothing of who they are."""
+    """A mapping with only the number of members, without the members."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -247,7 +247,7 @@ class _Size(Mapping[str, Member]):
 
 
 def _generation_of(record: Mapping[str, Any]) -> Generation:
-    """The members after a rebalance, as far as the ledger has them."""
+    """Return the members after a rebalance, as far as the ledger has them."""
     gone = {each["member_id"] for each in record.get("dropped", ())}
     there = {each["member_id"]: each for each in (*record.get("members", ()), *record.get("rejoined", ()))}
     members = {

@@ -1,4 +1,4 @@
-"""How far one group is behind in one partition: now, and over time.
+"""The lag of one group in one partition: at present, and over time.
 
 Lag is never negative: a commit beyond an end offset read a moment earlier has caught up. A commit beyond an end offset
 read later belongs to another log than the present one: then the lag is unknown.
@@ -26,12 +26,12 @@ from coordinatord.monitoring.analysis.offset_timeline import (
 )
 
 MAX_STEPS = 500
-"""The most points in one history: more than a plot shows. The step between them grows instead."""
+"""Maximum number of points in one history, more than a plot shows. With more, the step between points grows instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """The lag of a group in a partition, at `now_ms`. None stands for unknown."""
+    """The lag of a group in a partition, at `now_ms`. None stands for unknown values."""
 
     lag: int | None
     time_lag_ms: int | None
@@ -40,19 +40,19 @@ class Lag:
     lost_records: int | None
     """Records that were deleted before the group read them; they do not count as lag any more."""
     retention_margin: int | None
-    """How many records may still be deleted before the group loses one; 0 if it already loses some."""
+    """Number of records that may still be deleted before the group loses one; 0 if it already loses some."""
     retention_left_ms: int | None
-    """Until retention may delete the oldest unread record, at most; None if it is not known, or nothing is unread."""
+    """Longest time until retention may delete the oldest unread record; None if unknown, or if nothing is unread."""
     consumed_per_s: float | None
     produced_per_s: float | None
     zero_in_s: float | None
-    """Seconds until nothing is unread, if both go on as in the window; None if the lag does not fall."""
+    """Seconds until nothing is unread, if both rates stay as in the window; None if the lag does not fall."""
     producer_idle: bool | None
-    """Nothing was written during the window: a constant lag is then due to the consumer alone."""
+    """True if nothing was written during the window: then a constant lag is due to the consumer alone."""
 
     @property
     def waited_ms(self) -> int:
-        """The time that the oldest unread record has waited for certain."""
+        """Return the least time in milliseconds that the oldest unread record has waited."""
         return TimeLag(self.time_lag_ms, self.time_lag_method, self.time_lag_error_ms).least_ms
 
 
@@ -65,8 +65,9 @@ def lag_now(
     record_ms: int | None = None,
     moved_ms: int | None = None,
 ) -> Lag:
-    """`commits` are the group's last ones, oldest first, at least one; `points` as returned by analysis.curve.
-    `moved_ms` is when the group came to its offset, if that was before its last commit.
+    """Return the lag. `commits` are the group's last ones, oldest first, at least one; `points` as returned by
+    offset_timeline.curve. `moved_ms` is the time at which the group reached its offset, if that was before its last
+    commit.
     """
     committed = commits[-1].offset
     moved_ms = commits[-1].time_ms if moved_ms is None else moved_ms
@@ -111,7 +112,7 @@ def _consumed_per_s(commits: Sequence[Commit], since_ms: int) -> float | None:
 
 
 class Mark(NamedTuple):
-    """A commit, and the bounds of the lag at its time; None if nothing is known of it."""
+    """A commit, and the bounds of the lag at its time; None if the lag is unknown."""
 
     offset: int
     time_ms: int
@@ -119,16 +120,16 @@ class Mark(NamedTuple):
 
 
 class _Lags:
-    """The lags of a group's commits, oldest first, at moments that the curve of the partition's ends covers."""
+    """The lags of a group's commits, oldest first, at times that the curve of the partition's ends covers."""
 
     def __init__(self, commits: Sequence[Commit], points: Sequence[Point]) -> None:
         self._commits = commits
         self._points = points
         self._moved_ms: list[int] = []
-        """When the group came to the offset of each commit; empty until it is needed."""
+        """Time at which the group reached the offset of each commit; empty until it is needed."""
 
     def at(self, time_ms: int, number: int) -> Bounds | None:
-        """The lag at a moment at which the commit of that number was the last one; None if it is unknown."""
+        """Return the lag at a time at which the commit with index `number` was the last one; None if it is unknown."""
         end = end_offsets_at(time_ms, self._points)
         if end is None:
             return None
@@ -153,13 +154,13 @@ class _Lags:
 
 
 def marks(commits: Sequence[Commit], points: Sequence[Point]) -> list[Mark]:
-    """The commits, each with the bounds of the lag at its time."""
+    """Return the commits, each with the bounds of the lag at its time."""
     lags = _Lags(commits, points)
     return [Mark(offset, at_ms, lags.at(at_ms, number)) for number, (offset, at_ms, _) in enumerate(commits)]
 
 
 def with_lags(commits: Sequence[Commit], points: Sequence[Point]) -> list[Commit]:
-    """The commits, each with the lag by the last end offset known at its time, as Burrow counts it."""
+    """Return the commits, each with the lag by the last end offset known at its time, as Burrow counts it."""
     return [
         Commit(mark.offset, mark.time_ms, None if mark.lag is None else mark.lag.least)
         for mark in marks(commits, points)
@@ -167,8 +168,8 @@ def with_lags(commits: Sequence[Commit], points: Sequence[Point]) -> list[Commit
 
 
 def history(commits: Sequence[Commit], points: Sequence[Point], step_ms: int) -> Iterator[tuple[int, int, int, int]]:
-    """(time, committed offset, least lag, greatest lag) every `step_ms`, or less often if that were too many; from the
-    first commit to the end of the curve, at moments at which the lag is known.
+    """Yield (time, committed offset, least lag, greatest lag) every `step_ms`, or less often if that gave more than
+    MAX_STEPS points; from the first commit to the end of the curve, at times at which the lag is known.
     """
     if not commits or not points:
         return

@@ -1,7 +1,7 @@
 """The lives of a group's members, and patterns among them: crash loops, deployments, storms, zombies.
 
-A life lasts from the first generation with a member id to the first without it. A restarted process is a new member; it
-is recognized by its instance id, or else by client id and host.
+A life lasts from the first generation with a member id to the first without it. A restarted process is a new member; a
+process is recognized by its instance id, or else by client id and host.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from coordinatord.monitoring.analysis.rebalances import doubt_of_expiry, silence
 
 MINUTE_MS = 60_000
 LOOP_LIVES = 3
-"""This many short lives of one client in a row are a crash loop."""
+"""Number of short lives of one client in a row that are a crash loop."""
 SHORT_LIFE_MS = 5 * MINUTE_MS
 LOOP_GAP_MS = 10 * MINUTE_MS
-"""A loop ends when the client stays away for this long, or lives longer than a short life."""
+"""A loop ends when the client is absent for longer than this, or lives longer than a short life."""
 DEPLOY_MS = 10 * MINUTE_MS
-"""Restarts no further apart than this form one deployment, which needs at least half of the members, and two."""
+"""Longest gap between restarts of one deployment, which needs at least half of the members, and at least two."""
 STORM_REBALANCES, STORM_MS = 5, 10 * MINUTE_MS
 ZOMBIE_MS = 5 * MINUTE_MS
 
@@ -31,7 +31,7 @@ CRASH_LOOP, DEPLOY, STORM, ZOMBIE = "crash loop", "deploy", "storm", "zombie sta
 
 @dataclass(slots=True)
 class Life:
-    """The life of one member. `until_ms` is None while it lasts; `end` says how it ended, as far as the log tells."""
+    """The life of one member. `until_ms` is None while it lasts; `end` is the kind of its end, if the log shows it."""
 
     member_id: str
     instance: str | None
@@ -47,7 +47,7 @@ class Life:
 
     @property
     def process(self) -> tuple[str, str]:
-        """Stays the same when the process restarts."""
+        """Identity of the process; it stays the same when the process restarts."""
         return (self.instance, "") if self.instance is not None else (self.client_id, self.host)
 
     @property
@@ -73,13 +73,13 @@ class Lives:
 
     def __init__(self) -> None:
         self.found: list[Life] = []
-        """In the order of their starts."""
+        """All lives, in the order of their starts."""
         self.present: dict[str, Life] = {}
         self._before: Generation | None = None
 
     def take(self, after: Generation | None, commits: Commits, until_ms: int, *, is_same: bool = False) -> None:
-        """The log's next generation, or None for a deletion; the one before ended at `until_ms`. `is_same`: it is the
-        last one once more, which is better known now.
+        """Add the log's next generation, or None for a deletion; the previous generation ended at `until_ms`.
+        `is_same`: `after` is the last generation again, with more details.
         """
         members = {} if after is None else after.members
         before, present = self._before, self.present
@@ -103,13 +103,13 @@ class Lives:
         self._before = after
 
     def note(self, commits: Commits) -> None:
-        """The commits of the last generation so far."""
+        """Store the commits of the last generation so far."""
         if self._before is not None:
             _note_commits(self.present, self._before, EVER_MS, commits)
 
 
 def lives(log: Sequence[Generation | None], commits: Commits) -> list[Life]:
-    """All members' lives in the log, in the order of their starts."""
+    """Return all members' lives in the log, in the order of their starts."""
     found = Lives()
     for number, after in enumerate(log):
         found.take(after, commits, _end_ms(log, number))
@@ -121,7 +121,7 @@ EVER_MS = 1 << 62
 
 
 def _end_ms(log: Sequence[Generation | None], number: int) -> int:
-    """When the generation before this place in the log ended; the log does not say when a group was deleted."""
+    """Return the end of the generation before index `number`; the log has no time for a group's deletion."""
     return next((each.at_ms for each in log[number:] if each is not None), EVER_MS)
 
 
@@ -133,7 +133,7 @@ def _born(member: Member, at_ms: int) -> Life:
 
 
 def _note_commits(present: Mapping[str, Life], generation: Generation, until_ms: int, commits: Commits) -> None:
-    """Store each member's last commit in a generation, which ended at that time."""
+    """Store each member's last commit in a generation, which ended at `until_ms`."""
     for member_id, member in generation.members.items():
         last_ms = commits.last(member.assigned, until_ms)
         if last_ms is not None and last_ms >= generation.at_ms:
@@ -154,8 +154,8 @@ def _how_it_went(member: Member, before: Generation, after: Generation, commits:
 
 
 def how_they_went(found: Iterable[Life]) -> str | None:
-    """How the last members of a group went, those that went at the same time: EXPIRED if the session of one of them
-    did, LEFT if all left. None if there is a member, if there was none, or if it is not known.
+    """Return how the last members of a group ended, those that ended at the same time: EXPIRED if the session of one
+    of them expired, LEFT if all left. None if there is a member, if there was none, or if it is unknown.
     """
     lived = [(life.until_ms, life.end) for life in found]
     last_ms = max((until_ms for until_ms, _ in lived if until_ms is not None), default=None)
@@ -168,7 +168,7 @@ def how_they_went(found: Iterable[Life]) -> str | None:
 
 
 def events(found: Sequence[Life], log: Sequence[Generation | None], commits: Commits) -> Iterator[Event]:
-    """The patterns among the lives, in no order."""
+    """Yield the patterns among the lives, in no particular order."""
     yield from _crash_loops(found)
     yield from _deployments(found, log)
     yield from _storms([each.at_ms for each in _rebalances(log)])
@@ -217,7 +217,7 @@ def _loop(chain: Sequence[Life]) -> Iterator[Event]:
 
 
 def _deployments(found: Sequence[Life], log: Sequence[Generation | None]) -> Iterator[Event]:
-    """Many members that leave and soon return, each once, one shortly after the other."""
+    """Yield deployments: many members that leave and soon return, each once, one shortly after the other."""
     restarts: list[tuple[int, int, Life]] = []
     came: dict[tuple[str, str], deque[Life]] = {}
     for life in sorted(found, key=lambda each: each.since_ms):
@@ -242,20 +242,22 @@ def _deployments(found: Sequence[Life], log: Sequence[Generation | None]) -> Ite
 
 
 def _deployment(run: Sequence[tuple[int, int, Life]], sizes: Sequence[tuple[int, int]]) -> Iterator[Event]:
-    """`sizes` has when each generation was agreed, and how many members it has."""
+    """Yield the deployment of a run of restarts, if there is one. `sizes` are the time and the number of members of
+    each generation.
+    """
     if not run:
         return
     began_ms = run[0][0]
     index = bisect_left(sizes, (began_ms, 0))
     size = sizes[index - 1][1] if index else 0
-    old = [life for _, _, life in run if life.since_ms < began_ms]  # those restarted by a loop are younger
+    old = [life for _, _, life in run if life.since_ms < began_ms]  # members that a loop restarted are younger
     if len(old) >= max(2, size / 2):
         text = f"{len(old)} of {size} members restarted within {(run[-1][1] - began_ms) / 1000:.0f} s"
         yield Event(DEPLOY, began_ms, run[-1][1], None, None, len(old), text)
 
 
 def _storms(times: Sequence[int]) -> Iterator[Event]:
-    """Periods in which each rebalance is one of STORM_REBALANCES within STORM_MS."""
+    """Yield the periods in which each rebalance is one of STORM_REBALANCES within STORM_MS."""
     begin = end = None
     for index in range(STORM_REBALANCES - 1, len(times)):
         first = index - STORM_REBALANCES + 1
@@ -276,7 +278,7 @@ def _storm(times: Sequence[int]) -> Event:
 
 
 def _zombies(found: Sequence[Life], commits: Commits) -> Iterator[Event]:
-    """Static members that hold partitions and no longer commit, while others do."""
+    """Yield static members that hold partitions and no longer commit, while others do."""
     newest_ms = max((int(times[-1]) for times in commits.times.values() if len(times)), default=None)
     for life in found:
         if life.until_ms is not None or life.instance is None or not life.partitions or newest_ms is None:

@@ -1,7 +1,7 @@
-"""The age of the oldest record that a group has not read. Commits give offsets, but the age needs the time at which an
-offset was appended, and that is stored for few of them. What is known are points of the partition's end-offset curve:
-the end offset at a time. Between two points only bounds are known: the records may have been appended right after the
-first one or right before the second.
+"""The age of the oldest record that a group has not read. Commits contain offsets, but the age needs the time at which
+an offset was appended, and that is stored for few of them. The known data are points of the partition's end-offset
+curve: the end offset at a time. Between two points only bounds are known: the records may have been appended right
+after the first point or right before the second.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from operator import attrgetter
 from typing import NamedTuple
 
 CAUGHT_UP = "caught up"
-"""Nothing is unread."""
+"""No record is unread."""
 RECORD = "record"
-"""The record's own timestamp was read: exact, if the producers' clocks are."""
+"""The record's own timestamp was read: exact, if the producers' clocks are exact."""
 AT_LEAST = "at least"
 """The offset is older than the first point: the record has waited at least this long."""
 AT_MOST = "at most"
@@ -50,14 +50,14 @@ class TimeLag:
 
     @property
     def least_ms(self) -> int:
-        """The time that the record has waited for certain."""
+        """Return the least time in milliseconds that the record has waited."""
         return max(0, (self.lag_ms or 0) - (self.error_ms or 0))
 
 
 def curve(points: Sequence[Point]) -> list[Point]:
-    """Sort points for `time_lag`: neither time nor offset ever falls.
+    """Sort points for `time_lag`, so that neither time nor offset ever falls.
 
-    A topic that was deleted and recreated starts again: points of the former one are dropped.
+    A topic that was deleted and recreated starts again: points of the former topic are dropped.
     """
     ordered: list[Point] = []
     for point in sorted(points, key=attrgetter("time_ms", "offset")):
@@ -68,9 +68,9 @@ def curve(points: Sequence[Point]) -> list[Point]:
 
 
 def time_lag(committed: int, end: int, now_ms: int, points: Sequence[Point], record_ms: int | None = None) -> TimeLag:
-    """The lag of a group whose next record is `committed`, in a partition that ends at `end`.
+    """Return the lag of a group whose next record is `committed`, in a partition that ends at `end`.
 
-    `points` as returned by `curve`; `record_ms` is the timestamp of the record at `committed`, if it was read.
+    `points` are as returned by `curve`; `record_ms` is the timestamp of the record at `committed`, if it was read.
     """
     if committed >= end:
         return TimeLag(0, CAUGHT_UP, 0)
@@ -80,15 +80,15 @@ def time_lag(committed: int, end: int, now_ms: int, points: Sequence[Point], rec
     at = bisect_right(points, committed, key=attrgetter("offset"))
     least_ms = max(0, now_ms - points[at].time_ms) if at < len(points) else 0
     if at == 0:
-        # Of a first look's one point nothing follows but that the record is there now.
+        # The single point of a first sample only shows that the record exists at that time.
         return TimeLag(least_ms, AT_LEAST) if least_ms else TimeLag(None, UNKNOWN)
     most_ms = max(0, now_ms - points[at - 1].time_ms)
     return TimeLag(most_ms, AT_MOST, most_ms - least_ms)
 
 
 def end_offsets_at(time_ms: int, points: Sequence[Point]) -> Bounds | None:
-    """Bounds of the partition's end offset at a time: the last known one before, and the next known one. None before
-    the first point and after the last.
+    """Return the bounds of the partition's end offset at a time: the last known one before, and the next known one.
+    None before the first point and after the last.
     """
     after = bisect_left(points, time_ms, key=attrgetter("time_ms"))
     before = bisect_right(points, time_ms, lo=after, key=attrgetter("time_ms")) - 1
@@ -99,7 +99,7 @@ def end_offsets_at(time_ms: int, points: Sequence[Point]) -> Bounds | None:
 
 
 def rate_per_s(points: Sequence[Point], since_ms: int) -> float | None:
-    """Records a second appended since then, up to the last point; None where there are no two points."""
+    """Return the records per second appended since then, up to the last point; None without two points."""
     recent = [point for point in points if point.time_ms >= since_ms]
     if len(recent) < 2 or recent[-1].time_ms == recent[0].time_ms:
         return None

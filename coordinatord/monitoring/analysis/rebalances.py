@@ -1,9 +1,10 @@
-"""What happened between two generations, and its cause.
+"""The changes between two generations, and their cause.
 
-The ledger's record of a rebalance says it (*observed*). Without it, the cause is *inferred* from the traces that a
-rebalance leaves in a plain Kafka log, with a confidence: which members are present, which have disappeared, and when
-their partitions were committed last. A consumer commits when it closes; one that crashed has been silent for its
-session timeout when the group goes on. The confidences are about what tests/monitoring/analysis/test_score.py measures.
+The ledger's record of a rebalance contains the cause (*observed*). Without a record, the cause is *inferred* from the
+traces that a rebalance leaves in a plain Kafka log, with a confidence: the members present, those that have
+disappeared, and the last commits of their partitions. A consumer commits when it closes; one that crashed has been
+silent for its session timeout when the group continues. The confidences approximate the rates that
+tests/monitoring/analysis/test_score.py measures.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ OBSERVED, INFERRED = "observed", "inferred"
 INITIAL_DELAY_MS = 3_000
 """The usual group.initial.rebalance.delay.ms."""
 POLL_SURE = 0.85
-"""The confidence that a member left if it was silent for its max.poll.interval.ms."""
+"""Confidence that a member left if it was silent for its max.poll.interval.ms."""
 EXPIRED_OR_LEFT = 0.5
-"""The confidence that a session expired if a member that left would have left the same traces."""
+"""Confidence that a session expired if a member that left would have left the same traces."""
 SAME_MS = 60_000
-"""A ledger record and a log record belong to the same rebalance if they ended within this time of each other."""
+"""Maximum milliseconds between the ends of a ledger record and a log record of the same rebalance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The cause of a rebalance: `trigger`, the member if it was one, the evidence, and the confidence."""
+    """The cause of a rebalance: `trigger`, the member if one caused it, the evidence, and the confidence."""
 
     trigger: str
     member: Member | None
@@ -75,7 +76,9 @@ class Rebalance:
 def rebalances(
     log: Sequence[Generation | None], commits: Commits, ledger: Sequence[Mapping[str, Any]] = ()
 ) -> Iterator[Rebalance]:
-    """The rebalances of one group. `log` has its generations in order, None for a deletion; `ledger` its records."""
+    """Return the rebalances of one group. `log` has its generations in
+    order, None for a deletion; `ledger` its records.
+    """
     told = _Ledger(ledger)
     before: Generation | None = None
     for after in log:
@@ -152,8 +155,8 @@ def _row(before: Generation | None, after: Generation, commits: Commits, record:
 def came_and_went(
     before: Generation | None, after: Generation, record: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The columns added, removed, kept. Without the generation before, only the ledger's record knows who is new, but
-    for a group's first one.
+    """Return the columns added, removed, kept. Without the generation before, only the ledger's record shows which
+    members are new, except for a group's first generation.
     """
     if before is None and record is not None:
         added = record["added"]
@@ -165,7 +168,7 @@ def came_and_went(
 
 
 def observed(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The cause as the ledger has it."""
+    """Return the cause in the ledger's record."""
     trigger = record["trigger"]
     member_id = trigger.get("member_id")
     came = {each["member_id"]: each["client_id"] for each in record["rejoined"]}
@@ -204,7 +207,9 @@ def inferred(finding: Finding | None) -> dict[str, Any]:
 
 
 def moved(before: Generation | None, after: Generation) -> dict[str, Any]:
-    """Partitions with another owner than before, partitions without an owner now, the share that stayed."""
+    """Return the numbers of partitions with another owner than before and of those
+    without an owner now, and the share that stayed.
+    """
     if before is None:
         return dict.fromkeys(("partitions_before", "partitions_moved", "partitions_revoked", "stickiness"))
     old, new = before.owners(), after.owners()
@@ -219,7 +224,9 @@ def moved(before: Generation | None, after: Generation) -> dict[str, Any]:
 
 
 def _missed_commit_ms(before: Generation | None, after: Generation, commits: Commits) -> int | None:
-    """How late the commits were, summed over the partitions: the gap across the rebalance less the usual one."""
+    """Return the delay of commits, summed over the partitions: the gap across the rebalance less the usual gap, in
+    milliseconds; None if unknown.
+    """
     if before is None:
         return None
     total, known = 0, False
@@ -231,7 +238,7 @@ def _missed_commit_ms(before: Generation | None, after: Generation, commits: Com
 
 
 def _began_ms(before: Generation, after: Generation, commits: Commits, latest_ms: int) -> int:
-    """When it began, roughly: shortly before the first of the remaining members rejoined."""
+    """Return the approximate beginning: shortly before the first of the remaining members rejoined."""
     if not before.members:
         return max(before.at_ms, latest_ms - INITIAL_DELAY_MS)
     if not after.members:
@@ -241,8 +248,8 @@ def _began_ms(before: Generation, after: Generation, commits: Commits, latest_ms
 
 
 def _waited_ms(before: Generation, after: Generation, commits: Commits, joined_ms: int) -> int | None:
-    """How long the first member to rejoin waited for the last one. Eager consumers commit when they rejoin, and then
-    not until they have an assignment; for cooperative ones it is unknown.
+    """Return the milliseconds for which the first member to rejoin waited for the last one. Eager consumers commit when
+    they rejoin, and then not until they have an assignment; for cooperative ones the result is None.
     """
     if any(member.owned for member in after.members.values()):
         return None
@@ -253,7 +260,9 @@ def _waited_ms(before: Generation, after: Generation, commits: Commits, joined_m
 
 
 def infer(before: Generation | None, after: Generation, commits: Commits) -> Finding | None:
-    """The cause that led from `before` to `after`; None if unknown. Causes that leave more traces are tried first."""
+    """Return the cause that led from `before` to `after`; None if unknown.
+    Causes that leave more traces are tried first.
+    """
     if before is None:
         return None
     removed = [member for member_id, member in before.members.items() if member_id not in after.members]
@@ -302,8 +311,8 @@ def _finding(
 
 
 def _nobody_came_or_went(before: Generation, after: Generation) -> Finding:
-    """A member rejoined on its own. If its subscription differs each time, the coordinator sees that as a change of
-    metadata; if not, only the leader can cause such a rebalance.
+    """Return the cause if the members are unchanged: a member rejoined on its own. If its subscription differs each
+    time, the coordinator detects a change of metadata; if not, only the leader can cause such a rebalance.
     """
     leader = after.members.get(after.leader or "")
     shed = [
@@ -326,7 +335,7 @@ def _nobody_came_or_went(before: Generation, after: Generation) -> Finding:
 def _somebody_went(
     before: Generation, after: Generation, removed: Sequence[Member], added: Sequence[Member], commits: Commits
 ) -> Finding:
-    """Tell a member that left from one that expired, by how long it had been silent."""
+    """Return the cause for removed members: one left, or its session expired; the duration of its silence decides."""
     joined_ms = after.at_ms if after.joined_ms is None else after.joined_ms
     silences = [(member, silence_ms(member, before, joined_ms, commits)) for member in removed]
     late = _not_synced(before, after, joined_ms, silences, commits)
@@ -366,8 +375,8 @@ def _not_synced(
     silences: Sequence[tuple[Member, int | None]],
     commits: Commits,
 ) -> Finding | None:
-    """Members that joined a generation and never asked for their assignment. That generation is in the log if the
-    leader did ask, else its number is missing.
+    """Return the cause if members joined a generation and never requested their assignment. That generation is in the
+    log if the leader did send SyncGroup; else its number is missing.
     """
     timeout_ms = max(member.rebalance_timeout_ms for member in before.members.values())
     member, silence = silences[0]
@@ -384,8 +393,9 @@ def _not_synced(
 
 
 def stopped_polling(member: Member, silence: int, commits: Commits, until_ms: int) -> bool:
-    """Whether it was silent for max.poll.interval.ms, which clients send as their rebalance timeout: a client leaves if
-    its application has not polled for that long. Undecided if a session lasts about as long.
+    """Return whether a member was silent for max.poll.interval.ms, which clients send as their rebalance timeout: a
+    client leaves if its application has not polled for that long. False if a session lasts about as long, because the
+    two cannot be distinguished.
     """
     poll_ms = member.rebalance_timeout_ms
     spacing_ms = _spacing_ms(member, commits, until_ms)
@@ -394,8 +404,8 @@ def stopped_polling(member: Member, silence: int, commits: Commits, until_ms: in
 
 
 def doubt_of_expiry(member: Member, silence: int, commits: Commits, until_ms: int) -> str | None:
-    """Why a member that was silent for its session timeout may have left all the same, in words; None if it did not.
-    The log has no heartbeats and no requests to leave: only commits, or their absence.
+    """Return the reason why a member that was silent for its session timeout may have left all the same, as text; None
+    if it did not. The log has no heartbeats and no LeaveGroup requests: only commits, or their absence.
     """
     spacing_ms = _spacing_ms(member, commits, until_ms)
     poll_ms = member.rebalance_timeout_ms
@@ -407,21 +417,23 @@ def doubt_of_expiry(member: Member, silence: int, commits: Commits, until_ms: in
 
 
 def _spacing_ms(member: Member, commits: Commits, until_ms: int) -> int:
-    """How far apart the member's commits usually are."""
+    """Return the usual distance of the member's commits in milliseconds."""
     gaps = [commits.usual_gap(partition, until_ms) for partition in member.assigned]
     return max((each for each in gaps if each is not None), default=COMMIT_MS)
 
 
 def silence_ms(member: Member, generation: Generation, until_ms: int, commits: Commits) -> int | None:
-    """Time since a member's last commit in the generation, or since another sign of life; since the generation began if
-    it has none but the partitions are committed at other times; None if they never are.
+    """Return the time since a member's last commit in the generation, or since another sign of life; since the
+    generation began if the member has none but the partitions are committed at other times; None if they never are.
     """
     last_ms = commits.last(member.assigned, until_ms)
     return None if last_ms is None else until_ms - max(last_ms, generation.at_ms, member.seen_ms or 0)
 
 
 def _how_sure(silence: int, session_ms: int, *, expired: bool) -> float:
-    """An expired session ended a moment ago; that a member left is surer the further its silence is from that."""
+    """Return the confidence. An expired session ended a moment ago; the confidence that a member left rises with the
+    distance of its silence from the session timeout.
+    """
     if expired:
         return 0.95 if silence <= session_ms + COMMIT_MS + 3 * HEARTBEAT_MS else 0.85
     line = session_ms - HEARTBEAT_MS
@@ -436,7 +448,7 @@ def _nothing_committed(removed: Sequence[Member], added: Sequence[Member]) -> Fi
 
 
 def unlogged(record: Mapping[str, Any]) -> Rebalance:
-    """A rebalance without a generation in the log: superseded, stopped, or compacted away."""
+    """Return a rebalance without a generation in the log: superseded, stopped, or compacted away."""
     return Rebalance(
         generation_before=record["generation_before"],
         generation=record["generation_after"],
@@ -465,7 +477,7 @@ def unlogged(record: Mapping[str, Any]) -> Rebalance:
 
 
 def names_of(members: Sequence[Member]) -> str:
-    """The names of a few members, as text."""
+    """Return the names of up to three members, as text."""
     named = [f"{each.instance or each.client_id} on {each.host.removeprefix('/')}" for each in members[:3]]
     more = len(members) - len(named)
     return ", ".join(named) + (f" and {more} more" if more else "")

@@ -1,5 +1,5 @@
-"""Which groups need somebody: the status of their partitions, and what their members do. Whatever shows groups asks
-`verdict` for what to say, and `is_urgent` for who is counted.
+"""The groups that need attention, by the status of their partitions and the events of their members. All views of
+groups use `verdict` for the text, and `is_urgent` for the count of urgent groups.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ _CRASH_LOOP, _STORM = SEVERITY.index(LOST), SEVERITY.index(NEAR_LOSS)
 ORDER = (
     *SEVERITY[:_CRASH_LOOP], CRASH_LOOP, *SEVERITY[_CRASH_LOOP:_STORM], STORM, *SEVERITY[_STORM:], NO_OFFSETS,
 )  # fmt: skip
-"""What may be said of a group, the worst first."""
+"""All verdicts on a group, the worst first."""
 
 _PLACES = {word: place for place, word in enumerate(ORDER)}
 
 URGENT = ALARMING | {CRASH_LOOP, STORM}
-"""Of these, what needs somebody."""
+"""The verdicts that need attention."""
 
 LASTS_MS = {CRASH_LOOP: LOOP_GAP_MS, STORM: Thresholds().storm_ms}
-"""An event of these kinds is over when nothing more has belonged to it for so long."""
+"""Time in milliseconds without a further occurrence after which an event of this kind is over."""
 
 
 class Verdict(NamedTuple):
-    """What is to be said of a group: one of ORDER, and why."""
+    """The verdict on a group: one of ORDER, and its reason."""
 
     word: str
     why: str
@@ -42,18 +42,19 @@ class Verdict(NamedTuple):
 
 
 def is_urgent(word: str) -> bool:
-    """Whether a group of which this is said needs somebody."""
+    """Return whether a group with this verdict needs attention."""
     return word in URGENT
 
 
 def under_way(events: Iterable[Event], now_ms: int) -> list[Event]:
-    """Crash loops and storms that are not over."""
+    """Return the crash loops and storms that are not over."""
     return [each for each in events if each.kind in LASTS_MS and now_ms - each.ended_ms <= LASTS_MS[each.kind]]
 
 
 def verdict(now: GroupNow | None, trouble: Sequence[Event]) -> Verdict:
-    """The worst that is to be said of a group: its status (None: it has no offsets), or an event under way. A crash
-    loop explains the others: while it lasts, members expire, offsets stand still and rebalances follow each other.
+    """Return the worst verdict on a group: its status (None: it has no offsets), or an event under way. A crash loop
+    takes precedence, because it explains the others: while it lasts, members expire, offsets stand still and rebalances
+    follow each other.
     """
     status = Verdict(NO_OFFSETS, "") if now is None else Verdict(now.status, now.why)
     loops = [Verdict(each.kind, each.text) for each in trouble if each.kind == CRASH_LOOP]
@@ -63,7 +64,7 @@ def verdict(now: GroupNow | None, trouble: Sequence[Event]) -> Verdict:
 
 
 def judged(group_id: str, now: GroupNow | None, trouble: Sequence[Event]) -> GroupNow:
-    """The group's row with its verdict for its status; a row of nothing else for a group without offsets."""
+    """Return the group's row with its verdict as its status; an otherwise empty row for a group without offsets."""
     word, why = verdict(now, trouble)
     if now is None:
         return GroupNow(group_id, word, why, 0, 0, None, None, None, UNKNOWN, None, None)
@@ -71,10 +72,10 @@ def judged(group_id: str, now: GroupNow | None, trouble: Sequence[Event]) -> Gro
 
 
 def severity(word: str) -> int:
-    """Sorts what is said of groups, the worst first."""
+    """Return the sort key of a verdict, the worst first."""
     return _PLACES.get(word, len(ORDER))
 
 
 def urgency(group: GroupNow) -> tuple[int, int, str]:
-    """Sorts groups, the most urgent first."""
+    """Return the sort key of a group, the most urgent first."""
     return severity(group.status), -(group.lag or 0), group.group_id

@@ -1,19 +1,19 @@
-"""A group's status in a partition, by rules that say what operators want to know.
+"""A group's status in a partition, by rules for operators.
 
-What users of Burrow complain about, and what these rules do about it:
+Common complaints of Burrow's users, and the solutions of these rules:
 
 - its window is a number of commits, so the same rule means seconds for one group and days for another: here the window
-  is a time (`window_ms`), the same for all;
+  is a time (`window_ms`), equal for all groups;
 - one unread record for a moment is a warning like a million for an hour: below `min_lag` the status is ok;
 - a group that commits once an hour is "stopped" between two commits: these rules first wait for the group's rhythm, the
   longest usual time between two of its commits;
 - a group that has read everything is "stopped" or "stalled" when the next record comes: here it has a window's time to
   read it;
 - a group that was stopped on purpose is an error forever: a group without members has its own status;
-- a topic without writes looks like a consumer that does not read: these rules look at the producer, too.
+- a topic without writes looks like a consumer that does not read: these rules use the producer's rate, too.
 
-The end offset at a moment has bounds: the last known one before, and the next known one. So have a lag and the age of
-a record. A rule that alarms takes the bound by which it does not.
+The end offset at a given time has bounds: the last known one before, and the next known one. So have a lag and the age
+of a record. A rule that raises an alarm uses the bound that makes the alarm less likely.
 
 | status          | when, the first that applies                                                             |
 |-----------------|------------------------------------------------------------------------------------------|
@@ -32,12 +32,12 @@ a record. A rule that alarms takes the bound by which it does not.
 | catching        | there is a lag, and it shrinks                                                           |
 | behind          | there is a lag that neither grows nor shrinks, as far as is known                        |
 
-A group that has no members and commits all the same (assigned partitions: Flink, MirrorMaker) is judged by its commits.
+A group without members that commits all the same (assigned partitions: Flink, MirrorMaker) is judged by its commits.
 
-The lag of a healthy group swings: a few moments of a window say nothing. It has grown if the commits of the window's
-second half have more unread than those of the first: in nine of ten pairs of one and the other (the statistic of Mann
-and Whitney), and in their medians by more than `tolerance` and `least_change`. Each half needs `least_looks` commits,
-and both together `least_span` of the window.
+The lag of a healthy group varies: a few samples of a window prove nothing. The lag has grown if the commits of the
+window's second half have more unread records than those of the first: in nine of ten pairs of one and the other (the
+statistic of Mann and Whitney), and in their medians by more than `tolerance` and `least_change`. Each half needs
+`least_looks` commits, and both together must span `least_span` of the window.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ ALARMING = frozenset({EXPIRED, LOST, STOPPED, STUCK, REWOUND, NEAR_LOSS, FALLING
 """Statuses that need attention."""
 
 LEFT, SESSION_EXPIRED = "left", "expired"
-"""How the last members of a group went; analysis.members has more words for single members."""
+"""Ends of the last members of a group; analysis.members has more kinds for single members."""
 
 AWAY_MS = 24 * 3_600_000
 """A group without members, or without commits, for longer than this misses no records that are deleted."""
@@ -77,24 +77,24 @@ class Rules:
     min_lag: int = 1
     """Fewer unread records than this are ignored."""
     rhythm_factor: float = 3.0
-    """How many times its rhythm, the longest usual gap between its commits, a group may be silent."""
+    """Multiple of its rhythm, the longest usual gap between its commits, for which a group may be silent."""
     tolerance: float = 0.05
     """A lag that changes by a smaller share neither grows nor shrinks."""
     least_change: int = 10
     """A lag that changes by fewer records neither grows nor shrinks."""
     least_looks: int = 3
-    """Fewer commits than this agree by chance."""
+    """Least number of commits in each half of the window: fewer agree by chance."""
     least_span: float = 0.25
-    """The share of the window that the commits have to span before a lag can be said to grow or shrink."""
+    """The share of the window that the commits have to span before the lag counts as growing or shrinking."""
     sure: float = 0.9
-    """The share of pairs of an earlier and a later commit that have to agree that it grows, or shrinks."""
+    """The share of pairs of an earlier and a later commit in which the lag must have grown, or shrunk."""
     near_loss: float = 0.8
     """The share of retention.ms after which an unread record is near its deletion."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """`status` is one of the table above; `why` a sentence with the figures that decided."""
+    """`status` is one of the table above; `why` is a sentence with the figures that determined it."""
 
     status: str
     why: str
@@ -105,16 +105,16 @@ class Members:
     """The members of a group. None stands for unknown values."""
 
     has_any: bool | None = None
-    """None: no member was ever seen, as in a group that only commits offsets."""
+    """None: no member is known, as in a group that only commits offsets."""
     empty_ms: int | None = None
-    """Since when there are none."""
+    """Time since which the group has no members."""
     how: str | None = None
-    """How the last of them went: LEFT or SESSION_EXPIRED."""
+    """End of the last members: LEFT or SESSION_EXPIRED."""
     topics: frozenset[str] | None = None
     """All topics that a member subscribes to."""
 
     def subscribe_to(self, topic: str) -> bool:
-        """Whether a member subscribes to the topic, or may."""
+        """Return whether a member subscribes to the topic, or may subscribe to it."""
         return not self.has_any or self.topics is None or topic in self.topics
 
 
@@ -130,9 +130,9 @@ def partition_status(
     is_subscribed: bool = True,
     appended: int = 0,
 ) -> Status:
-    """The status from one group's commits for one partition, at least one. `marks` are those of the window and the last
-    one before. `seen` is the present lag; `appended` is the least number of records that have come since the group lost
-    its members.
+    """Return the status from one group's commits for one partition, at least one. `marks` are those of the window and
+    the last one before. `seen` is the present lag; `appended` is the least number of records that were appended since
+    the group lost its members.
     """
     last, lag, lost = trail.last, seen.lag, seen.lost_records or 0
     assert last is not None
@@ -192,7 +192,7 @@ def _gone(members: Members, now_ms: int) -> str:
 
 
 def _transaction(ends: Ends, now_ms: int) -> str:
-    """What a group waits for that has read all committed records before a transaction."""
+    """Describe the open transaction for which a group waits that has read all committed records before it."""
     found = ends.tail.open
     if found is None or found.producer_id is None:
         return f"it waits for an open transaction that begins at offset {ends.tail.stable_offset}"
@@ -202,7 +202,7 @@ def _transaction(ends: Ends, now_ms: int) -> str:
 
 
 def _silent(trail: Trail, seen: Lag, lag: int, quiet_ms: int, members: Members, rules: Rules) -> Status:
-    """No commit for a window."""
+    """Return the status of a group without a commit for a window."""
     silence = f"it committed last {_s(quiet_ms)} ago"
     if members.has_any is None and not _is_regular(trail, rules):
         return Status(ENDED, f"{_unread(lag, seen.lost_records or 0)}; no member was ever seen, and {silence}")
@@ -216,7 +216,7 @@ def _silent(trail: Trail, seen: Lag, lag: int, quiet_ms: int, members: Members, 
 
 
 def _age(seen: Lag) -> str:
-    """The age of the oldest unread record, with its bounds."""
+    """Describe the age of the oldest unread record, with its bounds."""
     least = seen.waited_ms // 1000
     if seen.time_lag_ms is None:
         return "for how long is not known"
@@ -227,14 +227,14 @@ def _age(seen: Lag) -> str:
 
 
 def _is_regular(trail: Trail, rules: Rules) -> bool:
-    """Whether the group has moved on by itself, so that it can stop doing so."""
+    """Return whether the group has committed rising offsets on its own, so that it can stop doing so."""
     moved = [after for before, after in pairwise(trail.recent) if after.offset > before.offset]
     return len(moved) >= rules.least_looks
 
 
 def _course(marks: Sequence[Mark], lag: int, now_ms: int, rules: Rules) -> Status:
-    """Whether the lag grows: from commit to commit, since between two of them any group's lag grows. Only if the last
-    one is long ago, up to now.
+    """Return the status by the course of the lag, compared from commit to commit, since between two commits any group's
+    lag grows. Only if the last commit is long ago, the comparison extends to the present.
     """
     known = [mark for mark in marks if mark.lag is not None]
     gaps = [after.time_ms - before.time_ms for before, after in pairwise(marks)]
@@ -264,7 +264,7 @@ def _most(marks: Sequence[Mark]) -> list[int]:
 
 
 def _has_grown(low: Sequence[int], high: Sequence[int], rules: Rules) -> bool:
-    """Whether of two sets of lags, each in order, the second is greater by what the rules ask for."""
+    """Return whether the second of two sorted lists of lags is greater by the thresholds of the rules."""
     change = _median(high) - _median(low)
     if change <= rules.tolerance * max(_median(high), rules.min_lag) or change < rules.least_change:
         return False
@@ -276,12 +276,12 @@ def _median(ordered: Sequence[int]) -> int:
 
 
 def _share_above(low: Sequence[int], high: Sequence[int]) -> float:
-    """Of all pairs of one from `low` and one from `high`, both in order, how many have the greater one from `high`."""
+    """Return the share of pairs from `low` and `high`, both sorted, in which the one from `high` is greater."""
     return sum(len(high) - bisect_right(high, each) for each in low) / (len(low) * len(high))
 
 
 def _moments(early: Sequence[Mark], before: list[int], late: Sequence[Mark], after: list[int], now_ms: int) -> str:
-    """The medians at earlier and at later commits, and when those were."""
+    """Describe the medians at earlier and at later commits, and the times of these commits."""
     text = _when(early, _median(before), now_ms)
     if late[-1].time_ms != now_ms:
         text += f", {_when(late, _median(after), now_ms, is_second=True)}"

@@ -1,4 +1,4 @@
-"""What the report and the live page of watching/ share: style and colours. Plain values: the daemon has no pyarrow."""
+"""Style and colours of the report and of the live page. Plain values: the daemon has no pyarrow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LIVES = {
     "expired": ("expired", "#d1495b"),
     "went": ("went", GREY),
 }
-"""How a member ended: its name and its colour."""
+"""Name and colour of each way in which a member ended."""
 
 TRIGGERS = {
     Why.NEW_MEMBER: "#3f7fbf",
@@ -33,7 +33,7 @@ TRIGGERS = {
     "assignor changed": "#b56576",
     Why.CONVERTED: "#7f8c4f",
 }
-"""Triggers of rebalances, of both protocols; similar ones have the same colour."""
+"""Colours of the triggers of rebalances, of both protocols; similar triggers have the same colour."""
 
 STYLE = """
 :root { --ink: #1d232b; --soft: #5b6673; --line: #d9dfe6; --paper: #ffffff; --card: #f5f7f9; --bad: #b3261e;

@@ -1,4 +1,4 @@
-"""The live page: one file of markup, style and script, completed with what it shares with the pipeline's report."""
+"""The live page: one file of markup, style and script, completed with the values that the pipeline's report shares."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FILE = Path(__file__).with_name("live.html")
 
 @cache
 def page() -> str:
-    """The page; what it shows comes later, as server-sent events."""
+    """Return the page; its data follows as server-sent events."""
     shared = {
         "triggers": {str(name): colour for name, colour in TRIGGERS.items()},
         "lives": {name or "": list(told) for name, told in LIVES.items()},

@@ -1,7 +1,7 @@
-"""What the live page asks for, as JSON and as server-sent events: a page of groups by urgency, and one group.
+"""Responses for the live page, as JSON and as server-sent events: a page of groups by urgency, and one group.
 
-An answer to /groups/events has one event and ends; a browser's EventSource asks again after the pause that the answer
-names. So a page that is open costs a request every two seconds, and no connection in between.
+A response to /groups/events has one event and ends; a browser's EventSource reconnects after the pause that the
+response names. So an open page costs a request every two seconds, and no connection in between.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from coordinatord.monitoring.dashboard.view import GroupView, View
 PAGE_SIZE = 50
 PAUSE_MS = 2_000
 MAX_ROWS = 100
-"""The most partitions, members and rebalances of one group in an answer, the worst or the last ones."""
+"""Maximum number of partitions, members and rebalances of one group in a response: the worst or the last ones."""
 MAX_WORD = 300
 HTML, EVENTS = "text/html; charset=utf-8", "text/event-stream; charset=utf-8"
 
@@ -35,7 +35,7 @@ PLACE = (
 
 
 class Answers:
-    """The part of an HTTP port below /groups. `state` says why the cluster cannot be read now; None if it can."""
+    """The part of an HTTP port below /groups. `state` returns why the cluster cannot be read at present, or None."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Answers:
         state: Callable[[], str | None],
         whole: Callable[[GroupView], GroupView] = lambda group: group,
     ) -> None:
-        """`whole` adds what is only told of the one group that somebody looks at."""
+        """`whole` adds details that are only shown for the selected group."""
         self._view = view
         self._cluster = cluster
         self._now_ms = now_ms
@@ -53,7 +53,7 @@ class Answers:
         self._add = whole
 
     def part(self, method: str, path: str, query: Mapping[str, str], _token: str) -> tuple[int, object]:
-        """See observe.part.Part."""
+        """Respond to a request. See base.observe.log_part.Part."""
         if method not in ("GET", "HEAD"):
             return 405, {"error": "Only GET and HEAD."}
         if path == "/groups/":
@@ -66,7 +66,9 @@ class Answers:
         return 404, {"error": "There is no such page; /groups/ is the one."}
 
     def state(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """`search` in names, statuses and reasons; `page` from 1; `group` to be told in full."""
+        """Return the state of the page. Parameters: `search` in names, statuses and reasons; `page` from 1; `group`,
+        the group that is shown in full.
+        """
         view = self._view() or View(self._now_ms())
         words = query.get("search", "")[:MAX_WORD].lower().split()
         found = [each for each in view.by_urgency if all(word in _searched(each) for word in words)]

@@ -1,7 +1,7 @@
 """The series of a view. Names and units are those of kafka-lag-exporter (`kafka_…`) and kminion (`kminion_…`) where
-they mean the same, so that dashboards made for these live on; what neither has is `coordinatord_…`.
+the meaning is equal, so that existing dashboards continue to work; series that neither has are `coordinatord_…`.
 
-What is unknown has no sample: a lag of 0 is one. A group's members are no labels: each rebalance would make new series.
+An unknown value has no sample: a lag of 0 is a sample. Members are not labels: each rebalance would make new series.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _family(name: str) -> Any:
 
 
 def rows(view: View, now_ms: int) -> Iterator[Row]:
-    """(name, labels after the cluster's, value) of each sample."""
+    """Yield (name, labels after the cluster's, value) of each sample."""
     for ending in view.endings:
         place = (ending.topic, str(ending.partition))
         if ending.log_start_offset is not None:
@@ -151,7 +151,7 @@ def _of_partitions(group: GroupView) -> Iterator[Row]:
 
 
 def _waited_s(row: Now) -> float:
-    """For how long its oldest unread record has waited for certain."""
+    """Return the least time in seconds that the oldest unread record of the row has waited."""
     return max(0, (row.time_lag_ms or 0) - (row.time_lag_error_ms or 0)) / 1000
 
 

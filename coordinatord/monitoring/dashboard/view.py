@@ -1,4 +1,4 @@
-"""The groups at a moment: plain values, replaced as a whole at each look, so that any thread may read them."""
+"""The groups at a given time: plain values, replaced as a whole by each sample, so that any thread may read them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from coordinatord.monitoring.analysis.rebalances import Rebalance
 
 MAX_GROUPS = 10_000
 MAX_PARTITIONS = 20_000
-"""Partitions of all groups together; each costs up to 20 KB of memory in the exporter, and five series."""
+"""Maximum number of partitions of all groups. Each costs up to 20 KB of memory in the exporter, and five series."""
 
 
 class Ending(NamedTuple):
-    """Where a topic's partition begins and ends."""
+    """The first offset and the end offset of a topic's partition."""
 
     topic: str
     partition: int
@@ -29,21 +29,21 @@ class Ending(NamedTuple):
 
 
 class Deadline(NamedTuple):
-    """What happens at a time unless somebody acts: a session that expires, a rebalance that waits no longer."""
+    """An event that happens at `at_ms` unless a member acts: a session expires, a rebalance stops waiting."""
 
     what: str
     who: str
     at_ms: int
     lasts_ms: int
-    """How long it is, each time that it begins anew."""
+    """Length of the whole period, which begins again after each action of the member."""
 
 
 KEEP_POINTS = 128
-"""The known ends of a partition that are kept; of older ones, ever fewer."""
+"""Maximum number of known ends that are kept of a partition; the older they are, the fewer are kept."""
 
 
 def add_point(points: list[Point], point: Point) -> None:
-    """Note where a partition ends now. Points of a topic that was made anew, or cut, are dropped."""
+    """Add the present end of a partition. Points of a topic that was recreated, or truncated, are dropped."""
     if points and point.offset < points[-1].offset:
         points.clear()
     if len(points) > 1 and points[-1].offset == points[-2].offset == point.offset:
@@ -56,7 +56,7 @@ def add_point(points: list[Point], point: Point) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much is watched, at most; what is beyond is counted and left out."""
+    """Limits of the groups and partitions that are watched; those beyond are counted and left out."""
 
     groups: int = MAX_GROUPS
     partitions: int = MAX_PARTITIONS
@@ -64,7 +64,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """One group. `now` is None if it has no offsets, `members` if nothing is known of any."""
+    """One group. `now` is None if it has no offsets, `members` if no member is known."""
 
     group_id: str
     group_type: str | None
@@ -72,21 +72,21 @@ class GroupView:
     rows: Sequence[Now]
     members: int | None
     commits: int | None
-    """Since the watcher started; None if it does not count them."""
+    """Number of commits since the watcher started; None if it does not count them."""
     causes: Mapping[str, int]
-    """Rebalances by what triggered them, since the watcher started."""
+    """Number of rebalances by trigger, since the watcher started."""
     trouble: Sequence[Event] = ()
     """Crash loops and storms that are not over."""
     rebalances: Sequence[Rebalance] = ()
-    """The last ones, oldest first."""
+    """The last rebalances, oldest first."""
     lives: Sequence[Life] = ()
     waiting: Mapping[str, Any] | None = None
-    """A rebalance under way: `began_ms`, and the names that it `waits_for`."""
+    """A rebalance under way: `began_ms`, and the names of the members for which it waits (`waits_for`)."""
     deadlines: Sequence[Deadline] = ()
 
     @property
     def verdict(self) -> severity.Verdict:
-        """The worst that is to be said of it, and why."""
+        """Return the worst verdict on the group, and its reason."""
         return severity.verdict(self.now, self.trouble)
 
     @property
@@ -96,7 +96,7 @@ class GroupView:
 
 @dataclass(frozen=True)
 class View:
-    """All groups at `at_ms`, and what there was no room for."""
+    """All groups at `at_ms`, and the numbers of groups and partitions beyond the limits."""
 
     at_ms: int
     groups: Mapping[str, GroupView] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class View:
 
     @cached_property
     def by_urgency(self) -> list[tuple[GroupView, str, str]]:
-        """Each group with its verdict and why; the most urgent first."""
+        """Return each group with its verdict and the reason; the most urgent first."""
         told = [(group, *group.verdict) for group in self.groups.values()]
         return sorted(told, key=_urgency)
 

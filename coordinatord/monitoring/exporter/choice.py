@@ -1,4 +1,4 @@
-"""Which groups and topics are watched: expressions that allow and deny, and a limit for what is left."""
+"""The selection of groups and topics to watch: expressions that allow and deny, and a limit for the remaining ones."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from coordinatord.monitoring.offsets_log.decode.projection import Names
 
 MAX_TOLD = 100_000
-"""The most names without room that are counted; of more, it is so many at least."""
+"""Largest number of counted names beyond the limit; the true number may be higher."""
 
 
 class Choice(Names):
     """Names that match one of `allow` (none: all) as a whole, and none of `deny`. The first `room` of them are watched;
-    of the others it is counted how many there are.
+    the others are only counted.
     """
 
     def __init__(self, allow: Sequence[str] = (), deny: Sequence[str] = (), room: int | None = None) -> None:
-        """Raises re.error."""
+        """Raises re.error for an invalid expression."""
         super().__init__(())
         self._allow = re.compile("|".join(f"(?:{each})" for each in allow)) if allow else None
         self._deny = re.compile("|".join(f"(?:{each})" for each in deny)) if deny else None
@@ -27,7 +27,7 @@ class Choice(Names):
 
     @property
     def left_out(self) -> int:
-        """How many names there is no room for."""
+        """The number of names beyond the limit."""
         return len(self._without_room)
 
     def __contains__(self, name: str) -> bool:
@@ -48,10 +48,10 @@ class Choice(Names):
         return True
 
     def keep(self, names: set[str]) -> None:
-        """Of the watched ones only these are left; the others make room."""
+        """Keep only these of the watched names, which makes room for others."""
         if self.watched - names:
             self.watched &= names
-            self._without_room.clear()  # who there is no room for will be seen again
+            self._without_room.clear()  # names beyond the limit will occur again
 
     def __reduce__(self) -> tuple[type[Names], tuple[tuple[str, ...], bool]]:
         raise TypeError("it counts, and is for one process")

@@ -1,4 +1,4 @@
-"""What was read of the offsets log, folded into what the series need: by the same code as `coordinatord lag` and the
+"""Batches of the offsets log, folded into the values of the series by the same code as in `coordinatord lag` and the
 tables. Memory is bounded by groups, partitions and members, never by records.
 """
 
@@ -31,21 +31,21 @@ from kafka_wire.records.batch import iterate_batches
 
 @dataclass(slots=True)
 class Reading:
-    """The state of one cluster's log. One thread uses it."""
+    """The state of one cluster's log. It is used by one thread."""
 
     groups: Choice
     topics: Choice
     limits: Limits = field(default_factory=Limits)
     rules: Rules = field(default_factory=Rules)
     histories: Histories = field(default_factory=lambda: Histories(is_counting=False))
-    """Counts rebalances and commits when the log has been read once."""
+    """Histories, which count rebalances and commits once the whole log has been read."""
     records: int = 0
     _folds: dict[int, Fold] = field(default_factory=dict)
     _points: dict[TopicPartition, list[Point]] = field(default_factory=dict)
     _bounds: dict[TopicPartition, Ends] = field(default_factory=dict)
 
     def take(self, log_partition: int, data: bytes, offset: int) -> int:
-        """Fold batches of a partition of the log, from `offset` on; returns the next offset."""
+        """Fold batches of a partition of the log, from `offset` on. Returns the next offset."""
         after = offset
         for _, header in iterate_batches(data, partial=True):
             after = max(after, header.next_offset)
@@ -66,7 +66,7 @@ class Reading:
             if decoded.at == at:
                 break
             at = decoded.at
-        self.histories.name_topics(chunks)  # may fail, and then nothing of this has been taken
+        self.histories.name_topics(chunks)  # if this raises, none of the batches has been folded
         fold = self._folds.get(log_partition)
         if fold is None:
             fold = self._folds[log_partition] = Fold(self.rules.window_ms, self.histories)
@@ -76,7 +76,7 @@ class Reading:
         return after
 
     def begin(self, log_partition: int) -> None:
-        """The partition of the log was cut or made anew: forget what it said."""
+        """Drop the data of a partition of the log that was truncated or recreated."""
         fold = self._folds.pop(log_partition, None)
         if fold is not None:
             self.histories.begin({key[0] for key in fold.trails} | set(fold.groups))
@@ -84,12 +84,12 @@ class Reading:
     # Ends
 
     def unknown(self, places: Iterable[TopicPartition]) -> set[TopicPartition]:
-        """Those of the partitions of which no end was ever known."""
+        """Return those of the partitions of which no end is known yet."""
         return set(places) - self._points.keys()
 
     def places(self) -> list[TopicPartition]:
-        """The partitions whose ends are wanted: those that groups have read or are assigned; as many as there is room
-        for, those that were wanted before first.
+        """Return the partitions whose ends are needed: those that groups have read or are assigned, up to the limit.
+        Partitions with a known end come first.
         """
         wanted = {(topic, number) for _, topic, number in self._places()}
         known = sorted(wanted & self._bounds.keys())
@@ -111,8 +111,9 @@ class Reading:
         retention: Mapping[str, int] | None = None,
         earlier: Mapping[TopicPartition, Sequence[Point]] | None = None,
     ) -> None:
-        """Where partitions began and ended at that time, and as far as they are known their tails, the retention.ms of
-        topics, and earlier ends of partitions that are new here. Other partitions do not exist, or have no leader.
+        """Store the first and end offsets of partitions at `at_ms`, and as far as they are known their tails, the
+        retention.ms of topics, and earlier ends of partitions that are new here. Partitions that are not in `bounds`
+        do not exist, or have no leader.
         """
         tails, retention, earlier = tails or {}, retention or {}, earlier or {}
         for place, (_start, end) in bounds.items():
@@ -130,7 +131,7 @@ class Reading:
     # The view
 
     def view(self, now_ms: int) -> View:
-        """All groups as they are known now."""
+        """Return a view of all groups in their present state."""
         self._forget(now_ms)
         room, left_out = self.limits.partitions, 0
         groups: dict[str, GroupView] = {}
@@ -188,7 +189,7 @@ class Reading:
         )
 
     def _forget(self, now_ms: int) -> None:
-        """What is over and can be told of no more: members, groups and transactions must not pile up."""
+        """Drop members, groups and transactions that are over and no longer shown, so that they do not accumulate."""
         alive: set[str] = set()
         for fold in self._folds.values():
             fold.forget()
@@ -198,7 +199,9 @@ class Reading:
 
 
 def _waiting(history: History) -> tuple[dict[str, Any] | None, list[Deadline]]:
-    """An epoch that some members have not reached; classic rebalances are not in the log while they last."""
+    """Return an epoch that some members have not reached, with their deadlines. The log has no classic rebalances in
+    progress.
+    """
     epoch = history.epoch
     if epoch is None or epoch.ended_ms is not None:
         return None, []

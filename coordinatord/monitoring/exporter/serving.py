@@ -23,18 +23,18 @@ EXPORTER: dict[str, str] = {
     "coordinatord_exporter_cut_partitions_total": "Partitions of the log that were cut or made anew, and read again.",
     "coordinatord_exporter_look_duration_seconds": "How long the last look took.",
 }
-"""The exporter's own series; without labels but for cluster_name."""
+"""The exporter's own series, with their help texts; cluster_name is their only label."""
 
 
 class ExporterCollector(Collector):
-    """What the exporter says of itself."""
+    """The metrics of the exporter itself."""
 
     def __init__(self, watcher: Watcher, cluster_name: str | None) -> None:
         self._watcher = watcher
         self._cluster_name = cluster_name
 
     def describe(self) -> Iterable[Metric]:
-        """Empty: the registry only uses it to detect duplicate names."""
+        """Return nothing: the registry only uses this to detect duplicate names."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
@@ -57,14 +57,14 @@ class ExporterCollector(Collector):
 
 
 def name_of(watcher: Watcher, cluster_name: str | None) -> str:
-    """The label of all series: as it was given, or the cluster's id."""
+    """Return the cluster_name of all series: the given name, or the cluster's id."""
     return cluster_name or watcher.cluster_id or watcher.bootstrap
 
 
 def serve(
     listener: Listener, watcher: Watcher, health: Health, cluster_name: str | None, allowed_hosts: Sequence[str] = ()
 ) -> AdminServer:
-    """Serve all this. Raises AdminError if the address cannot be had."""
+    """Serve the metrics, health and the live page. Raises AdminError if the address cannot be bound."""
     server = AdminServer(listener, None, health, allowed_hosts=allowed_hosts, option="--listen")
     server.add_collector(lambda: ExporterCollector(watcher, cluster_name))
     server.add_collector(lambda: WatchCollector(lambda: watcher.view, lambda: name_of(watcher, cluster_name), wall_ms))

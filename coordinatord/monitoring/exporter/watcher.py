@@ -1,5 +1,5 @@
-"""Looks at a cluster again and again, on a thread of its own: what is new in the offsets log, then where partitions
-end. The latest view is replaced at each look. While the cluster cannot be read, the last one stays, and its age tells.
+"""Thread that samples a cluster periodically: new records of the offsets log, then the ends of partitions. Each sample
+replaces the view. While the cluster cannot be read, the last view stays, and its age grows.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from coordinatord.monitoring.offsets_log.source.topic_names import names_from_br
 
 PATIENCE_S = 10.0
 AGAIN_S = (1.0, 30.0)
-"""The shortest and the longest pause after a failure; each is twice the one before."""
+"""The shortest and the longest pause after a failure, in seconds; each pause is twice the one before."""
 DESCRIBE_S = 600.0
-"""The configurations of topics are asked for this often."""
+"""Interval in seconds at which the configurations of topics are requested."""
 REFRESH_S = 30.0
-"""Metadata is asked for anew this often: new partitions, and topics made again."""
+"""Interval in seconds at which metadata is requested again: for new partitions, and recreated topics."""
 
 log = get_logger("coordinatord.monitoring.exporter")
 
 
 def wall_ms() -> int:
-    """Milliseconds since 1970."""
+    """Return the milliseconds since 1970."""
     return int(time.time() * 1000)
 
 
 class Watcher:
-    """`start` begins, `stop` ends it. Everything else may be read by any thread."""
+    """The watcher of one cluster, between `start` and `stop`. All other attributes may be read by any thread."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Watcher:
         self.looks = 0
         self.failures = 0
         self.cuts = 0
-        """How often a partition of the log was cut or made anew, and read again from its begin."""
+        """Number of times that a partition of the log was truncated or recreated, and read again from its start."""
         self.lost = 0
         """Records that the cluster deleted before they were read."""
         self.look_s = 0.0
@@ -70,12 +70,12 @@ class Watcher:
         self._next: dict[int, int] = {}
         self._has_read_all = False
         self._ends: dict[TopicPartition, int] = {}
-        """Of the last look."""
+        """End offsets in the last sample."""
         self._tails: dict[TopicPartition, Tail] = {}
-        """Those that were read since a partition has ended there."""
+        """Tails of partitions whose end has not moved since the tail was read."""
         self._topics: set[str] = set()
         self._retention: dict[str, int] = {}
-        """retention.ms, as it was when the configurations of `_topics` were described."""
+        """retention.ms at the time when the configurations of `_topics` were described."""
         self._described_s = 0.0
         self._refreshed_s = 0.0
         self._stopping = threading.Event()
@@ -110,7 +110,7 @@ class Watcher:
                         self._stopping.wait(max(0.0, self._interval_s - self.look_s))
             except SourceError as error:
                 self._failed(str(error))
-            except Exception as error:  # of kafka-python, for one: it must not end the series of all other groups
+            except Exception as error:  # from kafka-python, for example: it must not end the series of all groups
                 log.exception("look failed")
                 self._failed(f"{type(error).__name__}: {error}")
             self._stopping.wait(pause_s)
@@ -150,8 +150,8 @@ class Watcher:
     def _look_at_tails(
         self, cluster: Cluster, bounds: Mapping[TopicPartition, tuple[int, int]]
     ) -> dict[TopicPartition, Tail]:
-        """A tail is read once, when a partition has ended at the same offset for two looks: no verdict about a group
-        depends on it while producers write.
+        """Return the tails. A tail is read once, when a partition has the same end offset in two samples: no verdict on
+        a group depends on it while producers write.
         """
         ends = {place: end for place, (_start, end) in bounds.items()}
         same = {place for place, end in ends.items() if self._ends.get(place) == end}
@@ -161,7 +161,7 @@ class Watcher:
         for place, tail in found.items():
             before = known.get(place)
             merged[place] = tail if before is None or before.stable_offset != tail.stable_offset else before
-        # One whose transaction has ended is read again at the next look.
+        # The tail of a partition whose transaction has ended is read again by the next sample.
         self._tails = {
             place: tail
             for place, tail in merged.items()
@@ -179,7 +179,7 @@ class Watcher:
         self.cluster_id = cluster_id or self.cluster_id
 
     def _read(self, cluster: Cluster) -> None:
-        """Up to the log's ends, as they are when this begins; all of it at the first look."""
+        """Read up to the ends that the log has when this begins; the first sample reads all of it."""
         numbers = cluster.log_partitions()
         fresh = [number for number in numbers if number not in self._next]
         for number, (start, _end) in cluster.log_bounds(fresh).items():
@@ -196,7 +196,7 @@ class Watcher:
                     self._take(number, fetched.data, fetched.log_start, fetched.end, fetched.is_out_of_range) or moved
                 )
             left = [n for n in left if n not in goals or self._next[n] < goals[n]]
-            left = [*left[1:], *left[:1]]  # a batch larger than the answer comes only as its first
+            left = [*left[1:], *left[:1]]  # a batch larger than the response limit is only returned as its first one
             empty = 0 if moved else empty + 1
             if left and empty:
                 if empty > 50:
@@ -204,12 +204,12 @@ class Watcher:
                 self._stopping.wait(0.2)
 
     def _take(self, number: int, data: bytes, log_start: int, end: int, is_out: bool) -> bool:
-        """Whether it was anything new."""
+        """Fold fetched data. Return whether anything has changed."""
         offset = self._next[number]
         if is_out:
             if offset < log_start:
                 self.lost += log_start - offset
-            else:  # it ends before: cut, or made anew
+            else:  # the log ends before the offset: it was truncated, or recreated
                 self.cuts += 1
                 self._reading.begin(number)
             self._next[number] = max(log_start, 0)

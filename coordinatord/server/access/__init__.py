@@ -1,16 +1,16 @@
-"""What a client may do, and how much of it: checks and meters in front of the handlers, the APIs of ACLs and quotas.
+"""Authorization and quotas: checks and meters before the handlers, and the APIs of ACLs and quotas.
 
-table.py                each API and what it needs; start here
-rules.py                the kinds of rules that the table is made of
-special.py              rules of APIs that are like no other
+table.py                the permissions that each API needs; start here
+rules.py                the kinds of rules in the table
+special.py              rules of single APIs
 error_responses.py      the responses that carry an authorization error
-guard.py                puts the rules in front of the handlers
-authorized_fastpath.py  lets shortcuts answer what a client may repeat
+guard.py                applies the rules before the handlers
+authorized_fastpath.py  lets shortcuts respond to requests that were authorized before
 acls.py                 CreateAcls, DescribeAcls, DeleteAcls
 
-quotas.py      quotas of users, client ids and addresses, and what was used of them
+quotas.py      quotas of users, client ids and addresses, and their use
 rates.py       Kafka's rates and token buckets
 throttling.py  measures requests, and mutes connections
-addresses.py   how many connections an address may have, and how fast
+addresses.py   limits of the number and rate of connections from an address
 quota_apis.py  DescribeClientQuotas, AlterClientQuotas
 """

@@ -1,7 +1,7 @@
 """CreateAcls, DescribeAcls, DeleteAcls v1-v3: Kafka's AclApis and AclControlManager.
 
-Without an authorizer they answer SECURITY_DISABLED. The worker that owns the metadata log changes ACLs; the others pass
-requests on to it, as Kafka's brokers do to their controller.
+Without an authorizer the response is SECURITY_DISABLED. The worker that owns the metadata log changes ACLs; the others
+forward requests to it, as Kafka's brokers do to their controller.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 
 MAX_RECORDS = 10_000
-"""Kafka's MAX_RECORDS_PER_USER_OP: more changes are refused."""
+"""Kafka's MAX_RECORDS_PER_USER_OP: more changes are rejected."""
 
 MAX_TOLD = 100_000
-"""ACLs that one DeleteAcls tells of, however many of its filters match them: the answer has some 60 bytes for each."""
+"""Largest number of ACLs in one DeleteAcls response, counted once per matching filter: each takes some 60 bytes."""
 
 CHUNK = 50
-"""ACLs that are looked at, or logged, between two pauses: some 2 ms."""
+"""Number of ACLs that are checked, or logged, between two pauses: some 2 ms."""
 
 ACL_APIS = (ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS)
 
@@ -57,8 +57,8 @@ NO_AUTHORIZER = "No Authorizer is configured."
 
 
 class AclApis:
-    """The handlers. `authorizer` is None if none is configured. `new_uuid` returns 16 random bytes. `forward`: asks the
-    worker that owns the log, if that is another one.
+    """The handlers. `authorizer` is None if none is configured. `new_uuid` returns 16 random bytes. `forward` sends a
+    request to the worker that owns the log, if that is another one.
     """
 
     def __init__(
@@ -74,13 +74,13 @@ class AclApis:
         self._new_uuid = new_uuid
 
     def handlers(self) -> dict[int, Any]:
-        """By API key."""
+        """Return the handlers by API key."""
         return {ApiKey.DESCRIBE_ACLS: self.describe, ApiKey.CREATE_ACLS: self.create, ApiKey.DELETE_ACLS: self.delete}
 
     # DescribeAcls
 
     def describe(self, context: RequestContext, request: DescribeAclsRequest) -> Any:
-        """One resource for each pattern, with its ACLs."""
+        """Return one resource for each pattern, with its ACLs."""
         if self._authorizer is None:
             return DescribeAclsResponse(
                 error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
@@ -101,7 +101,7 @@ class AclApis:
     # CreateAcls
 
     def create(self, context: RequestContext, request: CreateAclsRequest) -> Any:
-        """Each ACL has its own result; those that exist already are created as well, without a record."""
+        """Create ACLs. Each has its own result; those that exist already are successes as well, without a record."""
         return CooperativeTask(self._creating(context, request), is_change=True)
 
     def _creating(self, context: RequestContext, request: CreateAclsRequest) -> TaskSteps:
@@ -161,7 +161,7 @@ class AclApis:
     # DeleteAcls
 
     def delete(self, context: RequestContext, request: DeleteAclsRequest) -> Any:
-        """An ACL that several filters match is in the result of each."""
+        """Delete ACLs. An ACL that several filters match is in the result of each."""
         return CooperativeTask(self._deleting(context, request), is_change=True)
 
     def _deleting(self, context: RequestContext, request: DeleteAclsRequest) -> TaskSteps:
@@ -242,7 +242,7 @@ def _describing(authorizer: Authorizer, wanted: AclFilter) -> TaskSteps:
 
 
 def _has_unknown(wanted: Acl | AclFilter) -> bool:
-    """Whether a code is 0, which Kafka's request classes do not take: the connection is closed."""
+    """Return whether a code is 0. Kafka's request classes reject that, and the connection is closed."""
     return 0 in (wanted.resource_type, wanted.pattern_type, wanted.operation, wanted.permission)
 
 
@@ -252,7 +252,7 @@ def _not_parsed(context: RequestContext) -> None:
 
 
 def _is_for_filters(creation: AclCreation) -> bool:
-    """Whether an ACL has ANY or MATCH: Kafka fails on the whole request."""
+    """Return whether an ACL has ANY or MATCH: with it Kafka fails the whole request."""
     return (
         creation.resource_type == ResourceType.ANY
         or creation.resource_pattern_type in (PatternType.ANY, PatternType.MATCH)
@@ -280,7 +280,7 @@ def _removals(acl_ids: Sequence[bytes]) -> list[Any]:
 
 
 def _why_invalid(acl: AclCreation) -> str | None:
-    """Why this cannot be an ACL, in the words of AclApis and AclControlManager."""
+    """Return the reason why this cannot be an ACL, in the words of AclApis and AclControlManager; None if it can."""
     if acl.resource_type == ResourceType.CLUSTER and acl.resource_name != CLUSTER_NAME:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     if not acl.resource_name:

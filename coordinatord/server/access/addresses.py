@@ -1,8 +1,8 @@
-"""How many connections one address may have, and how fast clients may connect (KIP-402, KIP-612).
+"""Limits of the number of connections from one address, and of the rate of new connections (KIP-402, KIP-612).
 
-An address beyond its number is closed at once. One that connects faster than its quota is closed when it might have
-connected; until then nothing is read from it. Beyond `max.connection.creation.rate` clients are served later. Kafka's
-acceptor does the same, except that it accepts later itself.
+A connection beyond an address's number is closed at once. If an address connects faster than its quota, the connection
+is closed at the time when it would have been within the quota; until then nothing is read from it. Connections beyond
+`max.connection.creation.rate` are served later. Kafka's acceptor does the same, except that it accepts later.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from coordinatord.transport.net.connection import Connection
 
 
 class Addresses:
-    """Told of each connection. `most` is for addresses that `overrides` do not name; `rate`: of all, a second."""
+    """The limits; called for each connection. `most` applies to addresses that `overrides` does not contain; `rate` is
+    the limit for all addresses together, per second.
+    """
 
     def __init__(
         self,
@@ -40,10 +42,10 @@ class Addresses:
         self.open: dict[str, int] = {}
 
     def connected(self, connection: Connection) -> bool:
-        """Whether the connection may stay, if only for now."""
+        """Return whether the connection may stay; it may be muted, or closed later."""
         address = _address(connection)
         if not address:
-            return True  # a worker, by its socket
+            return True  # a worker, by its Unix socket
         count = self.open[address] = self.open.get(address, 0) + 1
         if count > self._overrides.get(address, self._most):
             return False
@@ -61,7 +63,7 @@ class Addresses:
         return True
 
     def disconnected(self, connection: Connection) -> None:
-        """The connection has ended."""
+        """Count the end of a connection."""
         address = _address(connection)
         left = self.open.get(address, 0) - 1
         if left > 0:

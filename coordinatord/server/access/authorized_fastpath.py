@@ -1,9 +1,9 @@
-"""Shortcuts behind permissions: a request that a client may repeat as long as no ACL has changed.
+"""Shortcuts behind permissions: a client may repeat a request as long as no ACL has changed.
 
-A shortcut learns a request only if its rule has let all of it through, and with it who has sent it: the object that
-guard.py makes for a principal and an address. The same bytes from somebody else take the full path. What a rule decides
-depends on nothing else but the ACLs (`Authorizer.changes`); the APIs with shortcuts name their topics, and a topic that
-is deleted is the shortcut's own business.
+A shortcut learns a request only if its rule has admitted all of it, together with its sender: the object that guard.py
+makes for a principal and an address. The same bytes from another sender take the full path. The decision of a rule
+depends on nothing else but the ACLs (`Authorizer.changes`); the APIs with shortcuts name their topics, and the shortcut
+itself handles the deletion of a topic.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kafka_wire.registry import Codec
 
 
 class Repeating:
-    """A shortcut that is made anew when an ACL has changed. `refresh`: see guard.guarded."""
+    """A shortcut that is made anew when an ACL has changed. `refresh` is that of guard.guarded."""
 
     def __init__(
         self, make: Callable[[], Shortcut], authorizer: Authorizer, refresh: Callable[[], object] | None
@@ -35,7 +35,7 @@ class Repeating:
         return len(self.inner)  # type: ignore[arg-type]
 
     def answer(self, connection: Connection, frames: Frames, first: int, stop: int) -> int:
-        """See net.routes.Shortcut."""
+        """Respond to repeated requests (net.routes.Shortcut), unless an ACL has changed."""
         if self._refresh is not None:
             self._refresh()
         changes = self._authorizer.changes
@@ -46,7 +46,7 @@ class Repeating:
         return self.inner.answer(connection, frames, first, stop)
 
     def learn(self, context: RequestContext, request: Any, buf: bytes, start: int, end: int) -> None:
-        """See net.routes.Shortcut. Requests of other workers met no rule, and are not learned."""
+        """Learn a request (net.routes.Shortcut). Requests of other workers pass no rule, and are not learned."""
         if context.admitted is not None and context.admitted.is_whole:
             self.inner.learn(context, request, buf, start, end)
 
@@ -54,7 +54,7 @@ class Repeating:
 def repeating(
     shortcuts: Mapping[int, ShortcutMaker], authorizer: Authorizer, refresh: Callable[[], object] | None = None
 ) -> dict[int, ShortcutMaker]:
-    """The makers of shortcuts, behind permissions."""
+    """Return the makers of shortcuts, behind permissions."""
 
     def behind(make: ShortcutMaker) -> ShortcutMaker:
         def made(codec: Codec) -> Shortcut | None:

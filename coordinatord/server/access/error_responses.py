@@ -1,8 +1,7 @@
-"""The response with an error for everything that was asked, of APIs that coordination/runtime/error_responses.py does
-not know.
+"""Error responses to whole requests, for APIs that coordination/runtime/error_responses.py does not contain.
 
-As `getErrorResponse` of Kafka's request classes, or as KafkaApis and ControllerApis answer for topics and resources
-that a client may not use: the messages are theirs.
+The responses follow `getErrorResponse` of Kafka's request classes, or the responses of KafkaApis and ControllerApis for
+topics and resources that a client may not use. The messages are Kafka's.
 """
 
 from __future__ import annotations
@@ -54,13 +53,13 @@ MESSAGES = {
 
 
 def refusal(request: Any, version: int, error: ErrorCode) -> Any:
-    """The response to `request` in `version` that carries `error` for all of it."""
+    """Return the response to `request` in `version` that carries `error` for all of it."""
     make = _MORE.get(type(request)) or REFUSALS[type(request)]
     return make(request, version, error)
 
 
 def _of_topic(error: ErrorCode, unauthorized: str | None) -> str | None:
-    """The controller's message: `unauthorized` for who may not."""
+    """Return the controller's message: `unauthorized` for TOPIC_AUTHORIZATION_FAILED."""
     return unauthorized if error is ErrorCode.TOPIC_AUTHORIZATION_FAILED else MESSAGES[error]
 
 
@@ -297,4 +296,4 @@ _MORE: dict[type[Any], Any] = {
     ),
     describe_topic_partitions.DescribeTopicPartitionsRequest: _topic_partitions,
 }
-"""Class of the request -> (request, version, error) -> response."""
+"""Functions (request, version, error) -> response, by class of the request."""

@@ -1,4 +1,4 @@
-"""Puts the rules of table.py in front of the handlers. Without an authorizer nothing is put anywhere."""
+"""Application of the rules of table.py before the handlers. Without an authorizer the handlers stay as they are."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from coordinatord.transport.net.request import RequestContext
 from coordinatord.transport.security.authorizer import Authorizer
 
 MAX_IDENTITY_BYTES: Final = 8 * 1024 * 1024
-"""Of all identities: some 15,000 with names of usual length. Peers choose their addresses."""
+"""Largest size of all identities in bytes: some 15,000 with names of usual length. Clients choose their addresses."""
 
 
 class Identity(NamedTuple):
-    """Who asks, as ACLs name principals and addresses."""
+    """The sender of a request, as ACLs name principals and addresses."""
 
     principal: str
     host: str
@@ -32,7 +32,7 @@ class Identities:
         self._known = BoundedMapping[Identity, Identity](MAX_IDENTITY_BYTES, lambda key, _: size_of(key))
 
     def of(self, connection: Connection) -> Identity:
-        """Who is behind a connection, from now on its `identity`."""
+        """Return the identity of a connection, and store it as the connection's `identity`."""
         made = Identity(str(connection.principal), host_of(connection.client_host))
         found = self._known.touch(made)
         if found is None:
@@ -50,9 +50,11 @@ def guarded(
     refresh: Callable[[], object] | None = None,
     repeated: Container[int] = (),
 ) -> dict[int, Handler]:
-    """The handlers behind their rules. KeyError for an API without a rule. Other workers ask on behalf of clients whom
-    they have checked. `creates_topics`: auto.create.topics.enable. `refresh`: called before each decision, where
-    another worker changes ACLs. `repeated`: APIs with shortcuts.
+    """Return the handlers behind their rules. Raises KeyError for an API without a rule.
+
+    Requests from other workers pass without a check: those workers have checked their clients. `creates_topics` is
+    auto.create.topics.enable. `refresh` is called before each decision if another worker changes ACLs. `repeated` are
+    the APIs with shortcuts.
     """
     identities = Identities()
 
@@ -77,7 +79,9 @@ def guarded(
 
 
 def _telling(handler: Handler) -> Handler:
-    """A handler that tells the shortcut that it was reached: what a rule refuses is not to be repeated."""
+    """Return a handler that records that it was reached, for the shortcut: a request that a rule rejects must not be
+    learned.
+    """
 
     def handle(context: RequestContext, request: Any) -> Any:
         answer = handler(context, request)

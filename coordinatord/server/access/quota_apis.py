@@ -1,6 +1,6 @@
 """DescribeClientQuotas and AlterClientQuotas v0-v1: Kafka's ClientQuotasImage and ClientQuotaControlManager.
 
-As with ACLs, the worker that owns the metadata log changes quotas, and the others pass requests on to it.
+As with ACLs, the worker that owns the metadata log changes quotas, and the others forward requests to it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2
-"""`match_type`: this name, the default, any name and the default."""
+"""`match_type`: the given name; the default; any name or the default."""
 
 _LONG_MAX: Final = float(2**63 - 1)
 _INT_MAX: Final = float(2**31 - 1)
@@ -46,20 +46,22 @@ CLIENT_KEYS: Final[dict[str, tuple[str, float] | None]] = {
     MUTATIONS: None,
 }
 ADDRESS_KEYS: Final[dict[str, tuple[str, float] | None]] = {CONNECTIONS: ("INT", _INT_MAX)}
-"""Key -> its integral type and the largest value; None for a fraction (Kafka's QuotaConfig)."""
+"""The integral type of each key and its largest value; None for a fraction (Kafka's QuotaConfig)."""
 
 
 MAX_ENTITIES = 10_000
 MOST_CHARACTERS = 1_024
-"""Entities that may have quotas, and characters of their names: all of them are held. Kafka has no limits."""
+"""Largest number of entities with quotas, and of characters of their names. All of them are in memory. Kafka has no
+limits.
+"""
 
 MOST_PARTS = 100
-"""Parts of an entity that are looked at: a valid one has at most two."""
+"""Largest number of parts of an entity that are read: a valid one has at most two."""
 TOO_MANY_PARTS = "Invalid quota entity combination"
 
 
 class _Invalid(Exception):
-    """Why a request is refused."""
+    """The reason why a request is rejected."""
 
     def __init__(self, message: str, error: ErrorCode = ErrorCode.INVALID_REQUEST) -> None:
         super().__init__(message)
@@ -67,7 +69,7 @@ class _Invalid(Exception):
 
 
 class QuotaApis:
-    """The handlers. `forward`: asks the worker that owns the log, if that is another one."""
+    """The handlers. `forward` sends a request to the worker that owns the log, if that is another one."""
 
     def __init__(self, quotas: ClientQuotas, metadata: MetadataLog, forward: Forward | None = None) -> None:
         self._forward = forward
@@ -75,11 +77,11 @@ class QuotaApis:
         self._metadata = metadata
 
     def handlers(self) -> dict[int, Any]:
-        """By API key."""
+        """Return the handlers by API key."""
         return {ApiKey.DESCRIBE_CLIENT_QUOTAS: self.describe, ApiKey.ALTER_CLIENT_QUOTAS: self.alter}
 
     def describe(self, _context: RequestContext, request: describe_api.DescribeClientQuotasRequest) -> Any:
-        """The entities that match all components; `strict`: and have no other part."""
+        """Return the entities that match all components and, with `strict`, have no other part."""
         try:
             exact, typed = _components(request)
         except _Invalid as invalid:
@@ -106,7 +108,7 @@ class QuotaApis:
         return describe_api.DescribeClientQuotasResponse(entries=entries)
 
     def alter(self, context: RequestContext, request: alter_api.AlterClientQuotasRequest) -> Any:
-        """Each entity has its own result."""
+        """Change quotas. Each entity has its own result."""
 
         def refused(error: ErrorCode, message: str | None) -> Any:
             results = [alter_api.EntryResult(error, message, each.entity) for each in request.entries]
@@ -158,11 +160,13 @@ class QuotaApis:
         return None
 
     def _changes(self, who: Entity, entry: alter_api.EntryData, more: int) -> list[Any]:
-        """The records of an entity's changes. `more`: entities that the request has given quotas before."""
+        """Return the records of an entity's changes. `more` is the number of entities to which earlier entries of the
+        request have given quotas. Raises _Invalid.
+        """
         changes: dict[str, float | None] = {}
         for operation in entry.ops:
             if operation.key in changes:
-                # ClientQuotaControlManager finds its own refusal of the key, and takes it for that of an earlier entry.
+                # ClientQuotaControlManager finds its own error for the key, and takes it for that of an earlier entry.
                 raise _duplicate(who)
             changes[operation.key] = None if operation.remove else operation.value
         keys = _keys_of(who)
@@ -179,7 +183,7 @@ class QuotaApis:
 
 
 def _components(request: describe_api.DescribeClientQuotasRequest) -> tuple[dict[str, str | None], set[str]]:
-    """(names that must be the same, types that must be there)."""
+    """Return the names that must be equal, by type, and the types that must be present. Raises _Invalid."""
     exact: dict[str, str | None] = {}
     typed: set[str] = set()
     for each in request.components:
@@ -214,7 +218,7 @@ def _components(request: describe_api.DescribeClientQuotasRequest) -> tuple[dict
 
 
 def _keys_of(who: Entity) -> dict[str, tuple[str, float] | None]:
-    """The keys that quotas of this entity may have."""
+    """Return the keys that quotas of this entity may have. Raises _Invalid."""
     if not who:
         raise _Invalid("Invalid empty client quota entity")
     names = dict(sorted(who))
@@ -234,7 +238,7 @@ def _keys_of(who: Entity) -> dict[str, tuple[str, float] | None]:
 
 
 def _is_host(address: str) -> bool:
-    """An address. Kafka would look names up, which takes as long as the name service likes."""
+    """Return whether this is an address. Kafka would resolve names, which takes as long as the name service takes."""
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
             socket.inet_pton(family, address)
@@ -247,7 +251,7 @@ def _is_host(address: str) -> bool:
 def _check(keys: dict[str, tuple[str, float] | None], key: str, value: float) -> None:
     if key not in keys:
         raise _Invalid(f"Invalid configuration key {key}")
-    if value <= 0.0:  # ClientQuotaControlManager.validateQuotaKeyValue takes NaN
+    if value <= 0.0:  # ClientQuotaControlManager.validateQuotaKeyValue accepts NaN
         raise _Invalid(f"Quota {key} must be greater than 0")
     integral = keys[key]
     if integral is not None:
@@ -259,11 +263,11 @@ def _check(keys: dict[str, tuple[str, float] | None], key: str, value: float) ->
 
 
 def _same(value: float | None, other: float | None) -> bool:
-    """Java's Double.equals, with which NaN is NaN."""
+    """Return Java's Double.equals, by which NaN equals NaN."""
     return value == other or (value != value and other != other)
 
 
 def _duplicate(who: Entity) -> _Invalid:
-    """The refusal of an entity that is named again, which shows Kafka's ClientQuotaEntity.toString."""
+    """Return the error for an entity that is named again, which contains Kafka's ClientQuotaEntity.toString."""
     parts = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in sorted(who))
     return _Invalid(f"Ignoring duplicate entity ClientQuotaEntity(entries={{{parts}}})")

@@ -1,8 +1,8 @@
 """Quotas of users, client ids and addresses (KIP-13, KIP-55, KIP-124, KIP-257, KIP-546, KIP-599, KIP-612), pure.
 
-`ClientQuotas` is the image of the log's quota records. `Quotas` measures: of a client's user and client id it finds the
-most specific quota, and keeps one meter for whoever shares that quota, as Kafka's ClientQuotaManager does. A quota of
-a user is shared by the user's clients; a default quota gives each user, or each client id, its own.
+`ClientQuotas` is the image of the log's quota records. `Quotas` measures: for a client's user and client id it finds
+the most specific quota, and keeps one meter for all clients that share that quota, as Kafka's ClientQuotaManager does.
+A user's quota is shared by the user's clients; a default quota applies to each user, or each client id, separately.
 """
 
 from __future__ import annotations
@@ -25,32 +25,35 @@ Entity = frozenset[tuple[str, str | None]]
 """(entity type, name) pairs; the name None is the default of that type."""
 
 MAX_METER_BYTES: Final = 24 * 1024 * 1024
-"""Of all rates, and of all token buckets, each for a user, a client id or both, which clients choose: some ten thousand
-rates with names of usual length. The one not used for longest goes. Kafka keeps them for an hour."""
+"""Largest size in bytes of all rates, and of all token buckets. Each is for a user, a client id or both, which clients
+choose: some ten thousand rates with names of usual length. The least recently used one is removed. Kafka keeps them for
+an hour.
+"""
 
 SAMPLE_BYTES: Final = 180
 METER_BYTES: Final = 300
-"""A rate's, of which it has one more than there are windows; and what else a rate takes, or a token bucket, with the
-tuple of its key."""
+"""Sizes in bytes: of a rate's sample (a rate has one more than there are windows); and of the rest of a rate, or of a
+token bucket, with the tuple of its key.
+"""
 
 Key = tuple[str, str, str]
-"""What is measured, user, client id."""
+"""(name of the quota, user, client id)."""
 
 
 def entity(**names: str | None) -> Entity:
-    """`entity(user="alice", client_id=None)`."""
+    """Return an entity, such as `entity(user="alice", client_id=None)`."""
     return frozenset((kind.replace("_", "-"), name) for kind, name in names.items())
 
 
 def entity_of(parts: Iterable[Any]) -> Entity:
-    """The entity of a request or record. Of a type that it names twice the last name counts: Kafka puts them into a map
-    (AlterClientQuotasRequest.entries, ClientQuotasDelta.replay).
+    """Return the entity of a request or record. If it names a type twice, the last name counts: Kafka puts them into a
+    map (AlterClientQuotasRequest.entries, ClientQuotasDelta.replay).
     """
     return frozenset({each.entity_type: each.entity_name for each in parts}.items())
 
 
 class ClientQuotas:
-    """The image. `on_change` is called after each change."""
+    """The image of the quota records. `on_change` is called after each change."""
 
     def __init__(self) -> None:
         self.by_entity: dict[Entity, dict[str, float]] = {}
@@ -73,23 +76,25 @@ class ClientQuotas:
         self.on_change()
 
     def records(self) -> Iterator[Any]:
-        """See `metadata.log.Image`."""
+        """Return the records that make this image (`metadata.log.Image`)."""
         for who in list(self.by_entity):
             for key, value in list(self.by_entity.get(who, {}).items()):
                 yield record_of(who, key, value)
 
     def clear(self) -> None:
-        """Forget all quotas."""
+        """Remove all quotas."""
         self.by_entity.clear()
         self._counts.clear()
         self.on_change()
 
     def keys(self) -> set[str]:
-        """What there are quotas of."""
+        """Return the names of the quotas that exist for any entity."""
         return {key for key, count in self._counts.items() if count}
 
     def of(self, key: str, user: str, client_id: str) -> tuple[float, tuple[str, str]] | None:
-        """The quota of a client, and who shares it: (user, client id), "" for all of them. None if it has none."""
+        """Return the quota of a client, and the clients that share it: (user, client id), "" for all of them. None
+        without a quota.
+        """
         for who, shared in (
             (entity(user=user, client_id=client_id), (user, client_id)),
             (entity(user=user, client_id=None), (user, client_id)),
@@ -106,7 +111,9 @@ class ClientQuotas:
         return None
 
     def of_address(self, address: str) -> int | None:
-        """The rate at which an address connects, an int as in ClientQuotaMetadataManager, None if it has no quota."""
+        """Return the rate of connections of an address, an int as in ClientQuotaMetadataManager; None without a
+        quota.
+        """
         for who in (entity(ip=address), entity(ip=None)):
             bound = self.by_entity.get(who, {}).get(CONNECTIONS)
             if bound is not None:
@@ -115,7 +122,7 @@ class ClientQuotas:
 
 
 def record_of(who: Entity, key: str, value: float | None) -> Any:
-    """The record that sets a quota, or removes it."""
+    """Return the record that sets a quota, or removes it if `value` is None."""
     from kafka_wire.records.cluster_metadata import ClientQuotaRecord, EntityData
 
     parts = [EntityData(kind, name) for kind, name in sorted(who)]
@@ -123,7 +130,9 @@ def record_of(who: Entity, key: str, value: float | None) -> Any:
 
 
 class Quotas:
-    """Measures what clients use. `samples` and `window_ms`: quota.window.*, of mutations controller.quota.window.*."""
+    """The meters of clients. `samples` and `window_ms` are quota.window.*; those of mutations are
+    controller.quota.window.*.
+    """
 
     def __init__(
         self, quotas: ClientQuotas, *, samples: int, window_ms: int, mutation_samples: int, mutation_window_ms: int
@@ -137,7 +146,7 @@ class Quotas:
         self._buckets = BoundedMapping[Key, TokenBucket](MAX_METER_BYTES, lambda key, _: size_of(key) + METER_BYTES)
 
     def used(self, key: str, user: str, client_id: str, value: float, now_ms: int) -> int:
-        """Add to what a client has used. Returns for how long to throttle it, in ms."""
+        """Add to the use of a client. Return its throttle time in ms."""
         found = self.quotas.of(key, user, client_id)
         if found is None:
             return 0
@@ -147,13 +156,13 @@ class Quotas:
         return rate.throttle_ms(bound, now_ms)
 
     def unused(self, key: str, user: str, client_id: str, value: float, now_ms: int) -> None:
-        """Take it back: the client does not get it now."""
+        """Subtract from the use of a client that does not get the value now."""
         found = self.quotas.of(key, user, client_id)
         if found is not None:
             self._rate(key, found[1]).record(-value, now_ms)
 
     def most(self, key: str, user: str, client_id: str) -> float | None:
-        """The most that one request may use: the quota over all windows but one. None for no limit."""
+        """Return the largest use of one request: the quota over all windows but one. None for no limit."""
         found = self.quotas.of(key, user, client_id)
         if found is None:
             return None
@@ -162,8 +171,8 @@ class Quotas:
         return 0.0 if isnan(bound) else bound * (samples - 1) * window_ms / 1000
 
     def mutate(self, user: str, client_id: str, count: float, now_ms: int, *, is_strict: bool) -> int:
-        """Take tokens for changes of partitions. Returns for how long to throttle, in ms; if `is_strict`, nothing was
-        taken then.
+        """Take tokens for changes of partitions. Return the throttle time in ms; if it is above 0 and `is_strict`,
+        nothing was taken.
         """
         found = self.quotas.of(MUTATIONS, user, client_id)
         if found is None:
@@ -180,7 +189,9 @@ class Quotas:
         return 0 if is_strict else bucket.throttle_ms(bound, now_ms)
 
     def connected(self, address: str, now_ms: int) -> int:
-        """An address has connected. Returns for how many ms it should not have: at most a window (ConnectionQuotas)."""
+        """Count a connection of an address. Return the time in ms by which it came too early: at most one window
+        (ConnectionQuotas).
+        """
         bound = self.quotas.of_address(address)
         if bound is None:
             return 0
@@ -189,7 +200,7 @@ class Quotas:
         return min(rate.throttle_ms(bound, now_ms), self.window_ms)
 
     def not_connected(self, address: str, now_ms: int) -> None:
-        """It is refused, and does not count."""
+        """Subtract a rejected connection, which does not count."""
         self._rate(CONNECTIONS, (address, "")).record(-1, now_ms)
 
     def _rate(self, key: str, shared: tuple[str, str]) -> Rate:
@@ -201,4 +212,4 @@ class Quotas:
 
 
 def _nothing() -> None:
-    """Nobody wants to know."""
+    """Do nothing: the default of `on_change`."""

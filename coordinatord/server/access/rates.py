@@ -1,11 +1,11 @@
 """Rates and token buckets as Kafka measures them (org.apache.kafka.common.metrics.stats), pure: time is an argument.
 
-A `Rate` keeps samples of one window each. Its value is the sum of all samples by the time since the oldest one began,
-but at least by all windows less one: a burst at the beginning counts as if it had come over the whole time. A sample
-that nothing was added to for as long as all windows together last begins again.
+A `Rate` keeps samples of one window each. Its value is the sum of all samples divided by the time since the oldest one
+began, but at least by all windows less one: a burst at the beginning counts as if it were spread over the whole time. A
+sample that nothing was added to for the duration of all windows together is reset.
 
-A bound is any double that Kafka takes for a quota: also 5e-324, by which times become infinite; infinity; NaN, by which
-nobody is throttled; and 0, the integer part of a small rate of connections.
+A bound is any double that Kafka accepts as a quota: also 5e-324, which makes times infinite; infinity; NaN, which
+throttles no client; and 0, the integer part of a small rate of connections.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from math import inf, isnan
 from typing import Final
 
 MOST_MS: Final = 2**31 - 1
-"""No throttle time is longer: responses have it as an int32. Kafka's overflow, and may throttle nobody."""
+"""Longest throttle time in ms: responses carry an int32. Kafka's times overflow, and may then throttle no client."""
 
 
 class _Sample:
@@ -29,7 +29,7 @@ class _Sample:
 
 
 class Rate:
-    """Units a second: Kafka's Rate over a WindowedSum. `samples` and `window_ms` are quota.window.num and .size."""
+    """Units per second: Kafka's Rate over a WindowedSum. `samples` and `window_ms` are quota.window.num and .size."""
 
     __slots__ = ("_at", "_samples", "samples", "window_ms")
 
@@ -45,7 +45,7 @@ class Rate:
             self._samples.append(_Sample(now_ms))
         sample = self._samples[self._at]
         if now_ms - sample.began_ms >= self.window_ms:
-            # One sample more than there are windows: one that the measured time overlaps is kept.
+            # There is one sample more than there are windows, to keep the one that the measured time overlaps in part.
             self._at = (self._at + 1) % (self.samples + 1)
             if self._at >= len(self._samples):
                 sample = _Sample(now_ms)
@@ -57,12 +57,12 @@ class Rate:
         sample.last_ms = now_ms
 
     def measure(self, now_ms: int) -> float:
-        """The rate now."""
+        """Return the current rate."""
         size_ms = self.window_size_ms(now_ms)
         return sum(sample.value for sample in self._samples) / (size_ms / 1000)
 
     def window_size_ms(self, now_ms: int) -> int:
-        """The time that the rate is measured over."""
+        """Return the time in ms that the rate is measured over."""
         for sample in self._samples:
             if now_ms - sample.last_ms >= self.samples * self.window_ms:
                 sample.reset(now_ms)
@@ -72,7 +72,9 @@ class Rate:
         return max(elapsed_ms + max(0, missing) * self.window_ms, 1)
 
     def throttle_ms(self, bound: float, now_ms: int) -> int:
-        """How long to wait until the rate is `bound` if nothing is added; 0 if it is not above (QuotaUtils)."""
+        """Return the time in ms until the rate is `bound` if nothing is added; 0 if the rate is not above
+        (QuotaUtils).
+        """
         rate = self.measure(now_ms)
         if rate <= bound:
             return 0
@@ -80,7 +82,9 @@ class Rate:
 
 
 class TokenBucket:
-    """Tokens come in at the quota's rate, up to what comes in all windows together (KIP-599). It may go below 0."""
+    """A token bucket (KIP-599). Tokens are added at the quota's rate, up to the number for all windows together. The
+    number of tokens may be negative.
+    """
 
     __slots__ = ("_last_ms", "_tokens", "seconds")
 
@@ -90,22 +94,22 @@ class TokenBucket:
         self._last_ms = 0
 
     def tokens(self, bound: float, now_ms: int) -> float:
-        """How many there are."""
+        """Return the number of tokens."""
         elapsed_s = (now_ms - self._last_ms) / 1000
         self._tokens = min(self.seconds * bound, self._tokens + bound * elapsed_s)
         self._last_ms = now_ms
         return self._tokens
 
     def take(self, count: float, bound: float, now_ms: int) -> None:
-        """Take some, also if there are not so many."""
+        """Take `count` tokens, also if there are fewer."""
         self._tokens = min(self.seconds * bound, self.tokens(bound, now_ms) - count)
 
     def throttle_ms(self, bound: float, now_ms: int) -> int:
-        """How long until there is none owed."""
+        """Return the time in ms until the number of tokens is not negative."""
         tokens = self.tokens(bound, now_ms)
         return _rounded(-tokens / bound * 1000) if tokens < 0 else 0
 
 
 def _rounded(value: float) -> int:
-    """Java's Math.round, up to `MOST_MS`."""
+    """Return Java's Math.round of `value`, at most `MOST_MS`; 0 for NaN."""
     return 0 if isnan(value) else int(min(value, MOST_MS) + 0.5)

@@ -1,12 +1,12 @@
-"""The kinds of rules that table.py is made of.
+"""The kinds of rules in table.py.
 
-A rule decides with what to call an API's handler, or what to answer without it. `needs` is about a whole request:
-without the permission all of it is refused. `parts` is about each part of a request, such as its topics: the handler
-gets the parts that the client may use, and the response gets the others back, with an error. `filtered` is about a
-response: the client does not learn of what it may not describe.
+A rule decides with which request an API's handler is called, or which response replaces the call. `needs` is about a
+whole request: without the permission all of it is rejected. `parts` is about each part of a request, such as its
+topics: the handler gets the parts that the client may use, and the rule adds the others to the response, with an error.
+`amended` is about a response: the rule removes everything that the client may not describe.
 
-What a response lacks is put into it when it is encoded (`Admitted.amend`): the handler may answer later, from the log
-or a timer, and knows nothing of permissions.
+A rule changes a response when the response is encoded (`Admitted.amend`): the handler may respond later, from the log
+or a timer, and does not depend on permissions.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ ERRORS: Final = {
     ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
-"""The error of who may not use a resource of this type."""
+"""The error for a client without permission, by type of the resource."""
 
 
 class TopicNames(Protocol):
-    """What rules need of the topics."""
+    """The topics, as far as rules use them."""
 
     def topic_name(self, topic_id: bytes) -> str | None: ...
     def topic_id(self, name: str) -> bytes | None: ...
 
 
 class Client:
-    """Who asks, and the authorizer."""
+    """The sender of a request, with the authorizer that decides about it."""
 
     __slots__ = ("authorizer", "creates_topics", "host", "principal", "topics")
 
     def __init__(
         self, authorizer: Authorizer, topics: TopicNames, principal: str, host: str, creates_topics: bool
     ) -> None:
-        """`creates_topics`: topics are created when a client names them."""
+        """`creates_topics` is true if topics are created when a client names them."""
         self.creates_topics = creates_topics
         self.authorizer = authorizer
         self.topics = topics
@@ -56,30 +56,32 @@ class Client:
         self.host = host
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Whether the client may do this."""
+        """Return whether the client may apply the operation to the resource."""
         return self.authorizer.allows(self.principal, self.host, operation, resource_type, name)
 
     def may_cluster(self, operation: Operation) -> bool:
-        """Whether the client may do this with the cluster."""
+        """Return whether the client may apply the operation to the cluster."""
         return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def may_topic(self, operation: Operation, name: str | None, topic_id: bytes) -> bool:
-        """The same for a topic by name or, without one, by id. Of an unknown id the handler says so."""
+        """Return whether the client may apply the operation to a topic, by name or, without one, by id. True for an
+        unknown id: the handler responds with its error.
+        """
         if not name:
             name = self.topics.topic_name(topic_id)
         return name is None or self.may(operation, ResourceType.TOPIC, name)
 
     def may_describe(self, name: str) -> bool:
-        """Whether the client may learn of a topic."""
+        """Return whether the client may describe a topic."""
         return self.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
 
     def operations(self, resource_type: ResourceType, name: str) -> int:
-        """`authorized_operations` of a resource."""
+        """Return the `authorized_operations` of a resource."""
         return self.authorizer.operations(self.principal, self.host, resource_type, name)
 
 
 def host_of(client_host: str) -> str:
-    """An address as ACLs name it: Java's getHostAddress, which writes all groups of an IPv6 address."""
+    """Return an address as ACLs name it: Java's getHostAddress, which writes all groups of an IPv6 address."""
     host = client_host.removeprefix("/")
     if ":" not in host:
         return host
@@ -89,7 +91,9 @@ def host_of(client_host: str) -> str:
 
 
 class Rule(Protocol):
-    """Calls the handler with what the client may ask, or answers itself. None as with a handler."""
+    """A function that calls the handler with the permitted request, or returns a response itself. As from a handler,
+    None means that the response follows later or never.
+    """
 
     def __call__(self, client: Client, context: RequestContext, request: Any, handler: Handler) -> Any: ...
 
@@ -98,12 +102,14 @@ NameOf = Callable[[Any], str]
 
 
 def cluster(_request: Any) -> str:
-    """The name of the resource of type CLUSTER."""
+    """Return the name of the resource of type CLUSTER."""
     return CLUSTER_NAME
 
 
 def needs(operation: Operation, resource_type: ResourceType, name_of: NameOf = cluster) -> Rule:
-    """The whole request needs this permission. `name_of(request)` names the resource."""
+    """Return a rule by which the whole request needs this permission. `name_of(request)` is the name of the
+    resource.
+    """
 
     def rule(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
         if client.may(operation, resource_type, name_of(request)):
@@ -114,7 +120,7 @@ def needs(operation: Operation, resource_type: ResourceType, name_of: NameOf = c
 
 
 def all_of(*rules: Rule) -> Rule:
-    """Each rule in turn: the next one gets what the one before leaves of the request."""
+    """Return a rule that applies each rule in turn: the next one gets the request that the one before has left."""
 
     def rule(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
         for each in reversed(rules):
@@ -129,12 +135,12 @@ def _then(rule: Rule, client: Client, handler: Handler) -> Handler:
 
 
 May = Callable[[Client, Any], ErrorCode | None]
-"""(client, part of a request) -> the error, None if the client may use it."""
+"""(client, part of a request) -> the error, None if the client may use the part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """See `parts`. Attributes are those of request and response."""
+    """The rule that `parts` returns. The attributes are names of attributes of the request and the response."""
 
     may: May
     asked: str
@@ -165,13 +171,13 @@ class Parts:
         return answer
 
     def _only(self, request: Any, some: Sequence[Any], version: int, error: ErrorCode) -> Any:
-        """The refusal of a request for these parts alone."""
+        """Return the error response to a request for these parts alone."""
         alone = copy.copy(request)
         setattr(alone, self.asked, some)
         return refusal(alone, version, error)
 
     def _add(self, response: Any, added: Iterable[Any]) -> Any:
-        # A refusal of the whole request, such as after the log has failed, has all parts.
+        # An error response to the whole request, such as after a failure of the log, already has all parts.
         answers = getattr(response, self.answered)
         there = {self._key(each) for each in answers}
         response = copy.copy(response)
@@ -191,9 +197,9 @@ def parts(
     name: str | None = "name",
     by: tuple[str, ...] | None = None,
 ) -> Rule:
-    """Each part of the request's list `asked` needs this permission for the resource in its attribute `name` (None: the
-    part itself is the name); topics may be named by id. `answered` is the response's list, whose elements are told
-    apart by their attributes `by`.
+    """Return a rule by which each part of the request's list `asked` needs this permission for the resource in its
+    attribute `name` (None: the part itself is the name); topics may be named by id. `answered` is the response's list,
+    whose elements are distinguished by their attributes `by`.
     """
     error = ERRORS[resource_type]
 
@@ -209,13 +215,13 @@ def parts(
 
 
 def parts_by(may: May, asked: str, answered: str, *, by: tuple[str, ...]) -> Rule:
-    """The same, where `may` decides about each part."""
+    """Return a rule like that of `parts`, but `may` decides about each part."""
     return Parts(may, asked, answered, by)
 
 
 def amend(context: RequestContext, change: Callable[[Any], Any], *, decodes: bool = True) -> None:
-    """Change the response before it is encoded; the last change asked for comes first. `decodes`: it must be a message,
-    not the bytes of one.
+    """Change the response before it is encoded; of several changes, the last one added is applied first. With
+    `decodes`, `change` gets a message, otherwise possibly the encoded bytes of one.
     """
     admitted = context.admitted
     assert admitted is not None, "the guard has made it"
@@ -231,7 +237,7 @@ def amend(context: RequestContext, change: Callable[[Any], Any], *, decodes: boo
 
 
 def amended(change: Callable[[Client, Any, Any], None]) -> Rule:
-    """`change(client, request, response)` the response."""
+    """Return a rule that applies `change(client, request, response)` to the response."""
 
     def rule(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
         def changed(response: Any) -> Any:
@@ -245,7 +251,7 @@ def amended(change: Callable[[Client, Any, Any], None]) -> Rule:
 
 
 def either(first: tuple[Operation, ...], otherwise: Rule) -> Rule:
-    """Who has one of these permissions for the cluster needs nothing else."""
+    """Return a rule that applies `otherwise` only to a client that has none of these permissions for the cluster."""
 
     def rule(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
         if any(client.may_cluster(operation) for operation in first):
@@ -256,5 +262,5 @@ def either(first: tuple[Operation, ...], otherwise: Rule) -> Rule:
 
 
 def free(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
-    """Everybody may."""
+    """Call the handler: every client may send the request."""
     return handler(context, request)

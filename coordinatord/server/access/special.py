@@ -1,4 +1,4 @@
-"""Rules of APIs that are like no other. table.py says which; each says whose checks it repeats."""
+"""Rules of single APIs. table.py assigns them; each names the method of Kafka whose checks it repeats."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ NO_TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 TRANSACTIONAL = 0x10
 _ATTRIBUTES_AT = 22
-"""The low byte of a batch's attributes, which has the transactional bit."""
+"""Position of the low byte of a batch's attributes, which has the transactional bit."""
 
 
 # Topics
 
 
 def producing(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
-    """KafkaApis.handleProduceRequest: a transaction's records need the transactional id, each topic needs WRITE. The
-    handler may decode the request again later, so it asks `may_write` for each topic itself.
+    """Check Produce as KafkaApis.handleProduceRequest does: a transaction's records need the transactional id, each
+    topic needs WRITE. The handler may decode the request again later, so it calls `may_write` for each topic itself.
     """
     if _has_transactional(request):
         name = request.transactional_id
@@ -60,7 +60,9 @@ def _has_transactional(request: Any) -> bool:
 
 
 def fetching(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
-    """KafkaApis.handleFetchRequest: a replica needs CLUSTER_ACTION, a consumer READ for each topic of its session."""
+    """Check Fetch as KafkaApis.handleFetchRequest does: a replica needs CLUSTER_ACTION, a consumer READ for each topic
+    of its session.
+    """
     replica_id = request.replica_state.replica_id if context.api_version >= 15 else request.replica_id
     if replica_id >= 0:
         is_allowed = client.may_cluster(Operation.CLUSTER_ACTION)
@@ -71,8 +73,8 @@ def fetching(client: Client, context: RequestContext, request: Any, handler: Han
 
 
 def metadata(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
-    """KafkaApis.handleTopicMetadataRequest: unknown topics are created for who may create them; all topics are those
-    that the client may describe.
+    """Check Metadata as KafkaApis.handleTopicMetadataRequest does: unknown topics are created for clients that may
+    create them; a request for all topics gets the topics that the client may describe.
     """
     asked = request.topics
     if asked is None or (not asked and context.api_version == 0):
@@ -80,7 +82,7 @@ def metadata(client: Client, context: RequestContext, request: Any, handler: Han
     elif asked:
         identified = by_one_identity(asked, context.api_version)
         if isinstance(identified, ErrorCode):
-            return handler(context, request)  # which refuses it
+            return handler(context, request)  # which rejects it
         asked = request.topics = identified
     if request.include_cluster_authorized_operations or request.include_topic_authorized_operations:
         amend(context, lambda response: _operations(client, request, response))
@@ -95,7 +97,7 @@ def metadata(client: Client, context: RequestContext, request: Any, handler: Han
             return None
         return None if client.may_cluster(CREATE) or client.may(CREATE, TOPIC, topic.name) else NO_TOPIC
 
-    if all(may(client, topic) is not None for topic in asked):  # the brokers are in the response all the same
+    if all(may(client, topic) is not None for topic in asked):  # the brokers are in the response nevertheless
         request.allow_auto_topic_creation = False
         denied = refusal(request, context.api_version, NO_TOPIC).topics
         request.topics = []
@@ -131,14 +133,14 @@ def _of_cluster(client: Client) -> int:
 
 
 def cluster_operations(client: Client, request: Any, response: Any) -> None:
-    """AuthHelper.computeDescribeClusterResponse."""
+    """Set the operations on the cluster that the client may use (AuthHelper.computeDescribeClusterResponse)."""
     if request.include_cluster_authorized_operations and not response.error_code:
         response.cluster_authorized_operations = _of_cluster(client)
 
 
 def topic_partitions(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
-    """DescribeTopicPartitionsRequestHandler: pages and their cursors are made of topics that the client may describe,
-    so the handler asks for each.
+    """Check DescribeTopicPartitions as DescribeTopicPartitionsRequestHandler does: pages and their cursors consist of
+    topics that the client may describe, so the handler checks each topic.
     """
 
     def operations(response: Any) -> Any:
@@ -152,14 +154,16 @@ def topic_partitions(client: Client, context: RequestContext, request: Any, hand
 
 
 def _repeated(names: Iterable[T]) -> set[T]:
-    """What occurs several times in a request that must not repeat it: its handler refuses it, once, before Kafka's
-    controller looks at permissions.
+    """Return the names that occur several times in a request that must not repeat them: the handler rejects each once,
+    before Kafka's controller checks permissions.
     """
     return {name for name, count in Counter(names).items() if count > 1}
 
 
 def create_topics(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
-    """ControllerApis.createTopics: who may not describe a new topic's settings does not get them."""
+    """Check CreateTopics as ControllerApis.createTopics does: a client that may not describe a new topic's settings
+    does not get them.
+    """
     repeated = _repeated(topic.name for topic in request.topics)
 
     def may(client: Client, topic: Any) -> ErrorCode | None:
@@ -179,7 +183,9 @@ def create_topics(client: Client, context: RequestContext, request: Any, handler
 
 
 def create_partitions(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
-    """ControllerApis.createPartitions."""
+    """Check CreatePartitions as ControllerApis.createPartitions does: each topic needs ALTER, unless the request
+    repeats it.
+    """
     repeated = _repeated(topic.name for topic in request.topics)
 
     def may(client: Client, topic: Any) -> ErrorCode | None:
@@ -189,7 +195,9 @@ def create_partitions(client: Client, context: RequestContext, request: Any, han
 
 
 def delete_topics(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
-    """ControllerApis.deleteTopics: the name of a topic that was given by id is told to who may describe it."""
+    """Check DeleteTopics as ControllerApis.deleteTopics does: the response names a topic that was given by id only to a
+    client that may describe it.
+    """
     if client.may_cluster(DELETE):
         return handler(context, request)
 
@@ -202,7 +210,7 @@ def delete_topics(client: Client, context: RequestContext, request: Any, handler
     def may(client: Client, topic: Any) -> ErrorCode | None:
         name, topic_id = identity(topic)
         if (name, topic_id) in repeated or (name is not None and topic_id != ZERO_UUID):
-            return None  # the handler refuses it, whatever it is
+            return None  # the handler rejects it, whatever it is
         if name is None:
             return None if client.may_topic(DELETE, None, topic_id) else NO_TOPIC
         if not client.may(DESCRIBE, TOPIC, name):
@@ -226,9 +234,9 @@ def delete_topics(client: Client, context: RequestContext, request: Any, handler
 
 
 def offset_fetch(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
-    """KafkaApis.handleOffsetFetchRequest: each group needs DESCRIBE, and each topic. If all topics of a group were
-    asked for, those that the client may not describe are left out. A request may name a group several times, so the
-    answers of groups are told apart by their position.
+    """Check OffsetFetch as KafkaApis.handleOffsetFetchRequest does: each group needs DESCRIBE, and each topic. The
+    response for all topics of a group omits topics that the client may not describe. A request may name a group several
+    times, so the responses for groups are distinguished by their position.
     """
     version = context.api_version
     refused = [
@@ -261,8 +269,8 @@ def offset_fetch(client: Client, context: RequestContext, request: Any, handler:
 
 
 def _without_topics(client: Client, asked: Any) -> Callable[[Any], None] | None:
-    """Take topics that the client may not describe out of the request for a group. Returns what is to be done with the
-    group's answer: add their errors, or take them out of an answer with all topics.
+    """Remove topics that the client may not describe from the request for a group. Return the change of the group's
+    response: it adds the errors of those topics, or removes them from a response with all topics; None for no change.
     """
     from kafka_wire.api import offset_fetch as api
 
@@ -301,7 +309,7 @@ def _without_topics(client: Client, asked: Any) -> Callable[[Any], None] | None:
 
 
 def find_coordinator(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
-    """KafkaApis.getCoordinator."""
+    """Check FindCoordinator as KafkaApis.getCoordinator does: a group or transactional id needs DESCRIBE."""
     resource_type = {0: GROUP, 1: TRANSACTION}.get(request.key_type)
     if resource_type is None:
         if request.key_type == 2 and context.api_version >= 6 and not client.may_cluster(Operation.CLUSTER_ACTION):
@@ -319,7 +327,9 @@ def find_coordinator(client: Client, context: RequestContext, request: Any, hand
 
 
 def sync_group(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
-    """KafkaApis.handleSyncGroupRequest: the fields that are mandatory since v5 come first."""
+    """Check SyncGroup as KafkaApis.handleSyncGroupRequest does: the check of the fields that are mandatory since v5
+    precedes permissions.
+    """
     if context.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return refusal(request, context.api_version, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if client.may(READ, GROUP, request.group_id):
@@ -328,7 +338,7 @@ def sync_group(client: Client, context: RequestContext, request: Any, handler: H
 
 
 def group_operations(client: Client, request: Any, response: Any) -> None:
-    """What the client may do with each group."""
+    """Set the operations that the client may apply to each group."""
     if request.include_authorized_operations:
         for group in response.groups:
             if not group.error_code:
@@ -336,12 +346,14 @@ def group_operations(client: Client, request: Any, response: Any) -> None:
 
 
 def listed_groups(client: Client, _request: Any, response: Any) -> None:
-    """KafkaApis.handleListGroupsRequest."""
+    """Remove groups that the client may not describe (KafkaApis.handleListGroupsRequest)."""
     response.groups = [group for group in response.groups if client.may(DESCRIBE, GROUP, group.group_id)]
 
 
 def subscribed_topics(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
-    """KafkaApis.handleConsumerGroupHeartbeat: a member subscribes to topics that it may describe."""
+    """Check ConsumerGroupHeartbeat as KafkaApis.handleConsumerGroupHeartbeat does: a member subscribes to topics that
+    it may describe.
+    """
     names: Sequence[str] = request.subscribed_topic_names or ()
     if all(client.may_describe(name) for name in names):
         return matched_topics(client, context, request, handler)
@@ -349,8 +361,8 @@ def subscribed_topics(client: Client, context: RequestContext, request: Any, han
 
 
 def matched_topics(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
-    """TopicRegexResolver: the group's expressions, if the request has them resolved, match topics that the client may
-    describe.
+    """Limit the topics that the group's expressions match to those that the client may describe, if this request
+    triggers their resolution (TopicRegexResolver).
     """
     assert context.admitted is not None, "the guard has made it"
     context.admitted.may_describe = client.may_describe
@@ -358,7 +370,9 @@ def matched_topics(client: Client, context: RequestContext, request: Any, handle
 
 
 def described_groups(client: Client, request: Any, response: Any) -> None:
-    """KafkaApis.handleConsumerGroupDescribe: a group with assigned topics that the client may not describe."""
+    """Replace a group by an error if it has assigned topics that the client may not describe
+    (KafkaApis.handleConsumerGroupDescribe).
+    """
     group_operations(client, request, response)
     for at, group in enumerate(response.groups):
         topics = {
@@ -376,7 +390,9 @@ def described_groups(client: Client, request: Any, response: Any) -> None:
 
 
 def init_producer_id(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
-    """KafkaApis.handleInitProducerIdRequest: who may write some topic may write it idempotently (KIP-679)."""
+    """Check InitProducerId as KafkaApis.handleInitProducerIdRequest does: a client that may write to some topic may
+    write idempotently (KIP-679).
+    """
     name = request.transactional_id
     if name is not None:
         is_allowed, error = client.may(WRITE, TRANSACTION, name), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -389,7 +405,9 @@ def init_producer_id(client: Client, context: RequestContext, request: Any, hand
 
 
 def add_partitions(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
-    """KafkaApis.handleAddPartitionsToTxnRequest: up to v3 clients ask, and all partitions are added or none."""
+    """Check AddPartitionsToTxn as KafkaApis.handleAddPartitionsToTxnRequest does: requests up to v3 come from clients,
+    and all their partitions are added or none.
+    """
     version = context.api_version
     if version >= 4:
         if client.may_cluster(Operation.CLUSTER_ACTION):
@@ -413,14 +431,14 @@ def add_partitions(client: Client, context: RequestContext, request: Any, handle
 
 
 def topics_of_transactions(client: Client, _request: Any, response: Any) -> None:
-    """KafkaApis.handleDescribeTransactionsRequest: only topics that the client may describe."""
+    """Remove topics that the client may not describe (KafkaApis.handleDescribeTransactionsRequest)."""
     for state in response.transaction_states:
         state.topics = [topic for topic in state.topics if client.may(DESCRIBE, TOPIC, topic.topic)]
 
 
 def listing_transactions(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
-    """KafkaApis.handleListTransactionsRequest: only ids that the client may describe. The handler asks before it
-    matches the pattern, so that nobody has the ids of others matched.
+    """Limit ListTransactions to ids that the client may describe (KafkaApis.handleListTransactionsRequest). The handler
+    checks this before it matches the pattern, so that no client can match its pattern with ids of others.
     """
     assert context.admitted is not None, "the guard has made it"
     context.admitted.may_describe = lambda name: client.may(DESCRIBE, TRANSACTION, name)
@@ -430,16 +448,18 @@ def listing_transactions(client: Client, context: RequestContext, request: Any, 
 # Settings
 
 _RESOURCES = {2: TOPIC, 32: GROUP, 4: CLUSTER, 8: CLUSTER, 16: CLUSTER}
-"""Kafka's ConfigResource.Type (topic, group, broker, broker logger, client metrics) -> what is asked for."""
+"""The checked type of resource by Kafka's ConfigResource.Type (topic, group, broker, broker logger, client metrics)."""
 
 
 def may_configs(operation: Operation) -> May:
-    """ConfigHelper.handleDescribeConfigsRequest, ControllerApis.authorizeAlterResource."""
+    """Return a check that the client may apply `operation` to the resource (ConfigHelper.handleDescribeConfigsRequest,
+    ControllerApis.authorizeAlterResource).
+    """
 
     def may(client: Client, resource: Any) -> ErrorCode | None:
         resource_type = _RESOURCES.get(resource.resource_type)
         if resource_type is None:
-            return None  # the handler refuses it
+            return None  # the handler rejects it
         if resource_type is CLUSTER:
             return None if client.may_cluster(operation) else ERRORS[CLUSTER]
         return None if client.may(operation, resource_type, resource.resource_name) else ERRORS[resource_type]
@@ -451,7 +471,9 @@ _may_alter = may_configs(Operation.ALTER_CONFIGS)
 
 
 def altered_configs(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
-    """ConfigAdminManager.preprocess: a resource that occurs twice is refused before permissions are looked at."""
+    """Check AlterConfigs and IncrementalAlterConfigs as ConfigAdminManager.preprocess does: a resource that occurs
+    twice is rejected before permissions are checked.
+    """
     repeated = _repeated((each.resource_type, each.resource_name) for each in request.resources)
 
     def may(client: Client, resource: Any) -> ErrorCode | None:

@@ -1,7 +1,7 @@
-"""Each API and what a client needs for it, as Kafka's KafkaApis and ControllerApis check it.
+"""The permissions that each API needs, as Kafka's KafkaApis and ControllerApis check them.
 
 A test requires a row for each API that is served. Fetch and Produce are checked within their handlers, which keep
-sessions and requests; they ask the same `Client`.
+sessions and requests; they use the same `Client`.
 """
 
 from __future__ import annotations
@@ -87,4 +87,4 @@ TABLE: Final[dict[int, Rule]] = {
     ApiKey.DESCRIBE_CLIENT_QUOTAS: needs(DESCRIBE_CONFIGS, CLUSTER),
     ApiKey.ALTER_CLIENT_QUOTAS: needs(ALTER_CONFIGS, CLUSTER),
 }
-"""API key -> its rule."""
+"""The rule of each API, by API key."""

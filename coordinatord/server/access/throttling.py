@@ -1,9 +1,10 @@
-"""Measures requests and throttles clients that are over their quota, as KafkaApis and RequestHandlerHelper do.
+"""Measurement of requests, and throttling of clients that are over their quota, as in KafkaApis and
+RequestHandlerHelper.
 
-The response goes out at once and tells the client for how long it is throttled; the connection is not read for that
-time. A client over its quota of fetched bytes gets an empty response instead of the records, which it asks for again.
-Changes of partitions beyond controller_mutation_rate are refused (KIP-599) in versions of requests that know the error;
-older ones are made, and throttled.
+The response is sent at once and contains the throttle time; the connection is not read for that time. A client over its
+quota of fetched bytes gets an empty response instead of the records, which it fetches again. Changes of partitions
+beyond controller_mutation_rate are rejected (KIP-599) in versions of requests that have the error; in older versions
+the changes are made, and the client is throttled.
 """
 
 from __future__ import annotations
@@ -24,24 +25,24 @@ from kafka_wire.api_key import ApiKey
 from kafka_wire.message_parts import Parts as EncodedParts
 
 EXEMPT: Final = frozenset({ApiKey.WRITE_TXN_MARKERS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
-"""Requests of brokers, and those before a client is known."""
+"""Requests of brokers, and requests before authentication."""
 
 STRICT_FROM: Final = {
     ApiKey.METADATA: 0, ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3,
 }  # fmt: skip
-"""APIs that change partitions -> the version from which THROTTLING_QUOTA_EXCEEDED refuses them."""
+"""The version of each API that changes partitions from which THROTTLING_QUOTA_EXCEEDED rejects its requests."""
 
 _HEADER_BYTES: Final = 10
 
 
 class Alarm(Protocol):
-    """What `alarm` returns."""
+    """The return value of `alarm`."""
 
     def cancel(self) -> object: ...
 
 
 class Throttling:
-    """Wraps handlers. `alarm(deadline_ms, callback)` calls back."""
+    """Wrappers of handlers. `alarm(deadline_ms, callback)` calls back."""
 
     def __init__(
         self,
@@ -54,25 +55,25 @@ class Throttling:
         self._now_ms = now_ms
         self._alarm = alarm
         self._clock = clock
-        #: what was refused or delayed, by the kind of quota
+        #: number of rejected or delayed requests, by the kind of quota
         self.throttled: dict[str, int] = {}
 
     def measured(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
-        """All handlers with their requests measured."""
+        """Return all handlers with their requests measured."""
         return {
             api_key: handler if api_key in EXEMPT else self._measured(api_key, handler)
             for api_key, handler in handlers.items()
         }
 
     def limited(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
-        """The handlers of requests that change partitions, with the changes counted; the others as they are."""
+        """Return the handlers; those of requests that change partitions are wrapped to count the changes."""
         return {
             api_key: self._limited(api_key, handler) if api_key in STRICT_FROM else handler
             for api_key, handler in handlers.items()
         }
 
     def mute(self, connection: Connection, throttle_ms: int) -> None:
-        """Serve and read nothing from a connection for so long."""
+        """Serve and read nothing from a connection for this time."""
         connection.mute(self._alarm(self._now_ms() + throttle_ms, connection.unmute))
 
     # Measuring
@@ -89,15 +90,16 @@ class Throttling:
 
     def _limited(self, api_key: int, handler: Handler) -> Handler:
         def handle(context: RequestContext, request: Any) -> Any:
-            if context.admitted is not None:  # else another worker asks
+            if context.admitted is not None:  # otherwise the request is another worker's
                 context.admitted.charge = lambda partitions: self._charge(api_key, context, partitions)
             return handler(context, request)
 
         return handle
 
     def _charge(self, api_key: int, context: RequestContext, partitions: int) -> bool:
-        """Take tokens. A Metadata request is not throttled: what it has created is a request of its own in Kafka, which
-        the broker sends to the controller in the client's name (AutoTopicCreationManager).
+        """Take tokens; return whether the change may be made. A Metadata request is not throttled: in Kafka the
+        creation of topics is a separate request that the broker sends to the controller in the client's name
+        (AutoTopicCreationManager).
         """
         is_strict = context.api_version >= STRICT_FROM[ApiKey(api_key)]
         throttle_ms = self._quotas.mutate(*_who(context), partitions, self._now_ms(), is_strict=is_strict)
@@ -108,7 +110,7 @@ class Throttling:
 
 
 class _Measured:
-    """One request."""
+    """The measurement of one request."""
 
     __slots__ = ("_api_key", "_began_s", "_context", "_request", "_size", "_spent_s", "_throttling")
 
@@ -123,7 +125,7 @@ class _Measured:
         self._spent_s: float | None = None
 
     def call(self, handler: Handler) -> Any:
-        """Call the handler."""
+        """Call the handler, and measure it."""
         context, throttling = self._context, self._throttling
         context.admitted = AuthorizationResult()
         amend(context, self._finished, decodes=False)
@@ -153,7 +155,7 @@ class _Measured:
         return self._throttling._quotas.used(PRODUCED, *_who(self._context), self._size, now_ms)
 
     def _finished(self, response: Any) -> Any:
-        """The response is about to be encoded: measure, and say for how long the client is throttled."""
+        """Measure the response, which is about to be encoded, and set the throttle time in it."""
         context, throttling = self._context, self._throttling
         quotas, who, now_ms = throttling._quotas, _who(context), throttling._now_ms()
         spent_s = throttling._clock() - self._began_s if self._spent_s is None else self._spent_s
@@ -192,7 +194,7 @@ def _who(context: RequestContext) -> tuple[str, str]:
 
 
 def _encoded_size(context: RequestContext, response: Any) -> int:
-    """The size of a response's body, whose records are not copied for that."""
+    """Return the size of a response's body in bytes, without copying its records."""
     out = EncodedParts()
     context.codec.encode_response(response, out)
     return out.size

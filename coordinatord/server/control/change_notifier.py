@@ -1,7 +1,7 @@
-"""Waits that the coordinator wakes: nobody polls.
+"""Waits that end when the coordinator's state changes, so that no caller polls.
 
-`version` counts changes of groups, transactions, faults and records. Whoever waits for a condition looks, and if it
-does not hold, waits until the version is beyond the one that it saw, and looks again.
+`version` counts changes of groups, transactions, faults and records. A caller that waits for a condition checks it, and
+if it does not hold, waits until the version is beyond the one of its check, and checks again.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 
 MAX_WAIT_S = 30.0
-"""The longest that one call waits; the caller asks again."""
+"""Longest duration of one wait in seconds; a caller that needs longer waits again."""
 
 
 class Changes:
-    """All methods belong to the event loop."""
+    """The version and its waiters. All methods must be called on the event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.version = 0
@@ -21,7 +21,7 @@ class Changes:
         self._waiters: list[asyncio.Future[None]] = []
 
     def tell(self) -> None:
-        """Something has changed. Those who wait look after this turn of the loop."""
+        """Count a change. Waiters continue after this turn of the loop."""
         self.version += 1
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
@@ -29,7 +29,7 @@ class Changes:
                 waiter.set_result(None)
 
     async def wait(self, since: int, timeout_s: float) -> int:
-        """Returns the version once it is above `since`, or after `timeout_s`."""
+        """Return the version once it is above `since`, or after `timeout_s` seconds, at most MAX_WAIT_S."""
         if self.version <= since and timeout_s > 0:
             waiter: asyncio.Future[None] = self._loop.create_future()
             self._waiters.append(waiter)

@@ -1,4 +1,4 @@
-"""The server's clock jumps ahead, and what it decides follows: sessions, rebalances, transactions, retention.
+"""Jumps of the server's clock, and their consequences: sessions, rebalances, transactions, retention.
 
 Clients keep their own clocks, and delays of faults and of the log's flushes pass in real time.
 """
@@ -12,13 +12,13 @@ from coordinatord.server.control.node import Node
 from coordinatord.server.control.problems import ControlError, not_now
 
 MAX_TURNS = 20_000
-"""Turns of the loop in which what is due goes off. It takes four for each round of timers."""
+"""Largest number of turns of the loop in which due timers run. Each round of timers takes four turns."""
 
 MAX_ADVANCE_MS = 100 * 365 * 24 * 60 * 60 * 1000
 
 
 async def advance(node: Node, by_ms: int) -> int:
-    """Jump; returns the server's time (epoch ms) when what was due has happened."""
+    """Move the clock ahead; return the server's time (epoch ms) when everything that became due has happened."""
     if not 0 <= by_ms <= MAX_ADVANCE_MS:
         raise ControlError(f"The clock can go ahead by at most a hundred years and never back, not by {by_ms} ms.")
     if node.now_ms is not node.clock:
@@ -30,12 +30,13 @@ async def advance(node: Node, by_ms: int) -> int:
         if not node.timers.is_due:
             break
         await asyncio.sleep(0)
-    # What the daemon does now and then, by the loop's clock, which has not jumped.
+    # The daemon's periodic work runs by the loop's clock, which has not jumped.
     now_ms, topics = node.now_ms(), node.topics
     topics.group_configs.refresh()
     for _ in node.coordinator.expire_offsets(
         topics.group_configs.retention_ms,
-        # Its members' sessions have ended in this jump. It has been empty for no time: they find it, and join again.
+        # The sessions of the members have ended in this jump. The group has been empty for no time: its members get an
+        # error and rejoin.
         spared=lambda group: group.group_id in peopled and has_no_members(group),
     ):
         pass

@@ -1,4 +1,6 @@
-"""Every command: its parameters, and its place under /test/ on the admin port. The OpenAPI document is made of it."""
+"""All commands: their parameters, and their paths under /test/ on the admin port. The OpenAPI document is made of
+them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from coordinatord.server.control.problems import ControlError
 
 ROOT: Final = "/test"
 HERE: Final = "/here"
-"""Below it, one of several workers answers for itself alone."""
+"""The path below ROOT at which one of several workers responds for itself alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class Parameter:
     required: bool = False
 
     def read(self, text: str) -> Any:
-        """The value of this text. Raises ControlError."""
+        """Return the value of this text. Raises ControlError."""
         try:
             if self.kind == "integer":
                 return int(text)
@@ -41,7 +43,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`name` is the method of Control. A parameter that the path has in braces is taken from there."""
+    """A command. `name` is the method of Control. A parameter in braces in `path` is taken from the request's path."""
 
     name: str
     method: str
@@ -50,7 +52,7 @@ class Command:
     parameters: tuple[Parameter, ...] = ()
 
     def place(self, arguments: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-        """The path with its parameters, and the query."""
+        """Return the path with its parameters, and the query."""
         path, query = f"{ROOT}{self.path}", {}
         for name, value in arguments.items():
             text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -61,7 +63,9 @@ class Command:
         return path, query
 
     def arguments(self, path: str, query: Mapping[str, str]) -> dict[str, Any] | None:
-        """The arguments of a request for `path` (below /test); None if it is another command's. Raises ControlError."""
+        """Return the arguments of a request for `path` (below /test); None if `path` is not this command's. Raises
+        ControlError.
+        """
         asked, own = path.split("/"), self.path.split("/")
         if len(asked) != len(own):
             return None
@@ -140,7 +144,7 @@ BY_NAME: Final = {each.name: each for each in COMMANDS}
 
 
 def openapi(version: str) -> dict[str, Any]:
-    """The OpenAPI document of all commands."""
+    """Return the OpenAPI document of all commands."""
     paths: dict[str, dict[str, Any]] = {}
     for each in COMMANDS:
         answers = {

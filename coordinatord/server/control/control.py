@@ -1,4 +1,4 @@
-"""All that commands work on, and the one door to them: `Control.run`."""
+"""The object that all commands call: `Control`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from kafka_wire.registry import API_NAMES
 
 
 class Control:
-    """Of one daemon, whose router `requests` replaces. All methods belong to the event loop; `commands.py` has what
-    they take and return. Raises ControlError.
+    """The control of one daemon, whose router `requests` replaces. All methods must be called on the event loop;
+    `commands.py` describes their parameters. They raise ControlError.
     """
 
     def __init__(self, node: Node, faults: Faults | None = None) -> None:
-        """`faults`: those of an earlier daemon, which go on."""
+        """`faults` are those of an earlier daemon, which continue."""
         self.node = node
         self.changes = Changes(node.loop)
         self.faults = faults or Faults()
@@ -32,7 +32,7 @@ class Control:
         node.transactions.step = self._watched(node.transactions.step)
 
     def _watched(self, step: Callable[[Any, Any, int], Any]) -> Callable[[Any, Any, int], Any]:
-        """The same step, after which those who wait for a change look again: when its result is applied."""
+        """Return a step that also ends the waits for a change, after its result has been applied."""
         tell, call_soon = self.changes.tell, self.node.loop.call_soon
 
         def watched(state: Any, event: Any, now_ms: int) -> Any:
@@ -65,8 +65,8 @@ class Control:
         return {"now_ms": self.node.now_ms()}
 
     async def last_requests(self) -> dict[str, Any]:
-        """The last requests of each client, the latest last; how many of each API there were; and the client ids of
-        open connections.
+        """Return the last requests of each client, the latest last; the number of requests of each API; and the client
+        ids of open connections.
         """
         last = {
             client: [
@@ -144,7 +144,7 @@ class Control:
         return shown(removed, is_active=False)
 
     async def reset(self) -> dict[str, Any]:
-        """End all faults, and bring back what is away. The clock stays ahead."""
+        """End all faults, and undo moves and loading states. The clock stays ahead."""
         for number in list(self.faults.active):
             await self.remove_fault(number)
         self.faults.removed.clear()
@@ -152,7 +152,7 @@ class Control:
         return {}
 
     def close(self) -> None:
-        """The daemon stops."""
+        """Release all stopped requests, because the daemon stops."""
         for each in list(self.faults):
             self.requests.release(each)
         self.requests.close()
@@ -167,12 +167,12 @@ class Control:
 
 
 def _has_news(result: Any) -> bool:
-    """Of a group: offsets or members; of a transaction: its record."""
+    """Return whether a result contains a group's offsets or members, or a transaction's record."""
     return bool(getattr(result, "offsets", None) or getattr(result, "changes", None) or getattr(result, "record", None))
 
 
 def shown(fault: Fault, *, is_active: bool = True) -> dict[str, Any]:
-    """A fault as JSON."""
+    """Return a fault as JSON."""
     return {
         "fault": fault.number,
         "told": fault.told(),
@@ -184,10 +184,12 @@ def shown(fault: Fault, *, is_active: bool = True) -> dict[str, Any]:
 
 
 async def run_on(control: Control, call: Callable[[Control], Any]) -> Any:
-    """`call(control)`, awaited on the loop."""
+    """Return `call(control)`, awaited on the loop."""
     return await call(control)
 
 
 def run_from_thread(control: Control, call: Callable[[Control], Any], timeout_s: float) -> Any:
-    """The same from another thread, which waits. Raises what the call raises, and TimeoutError."""
+    """Run `call(control)` on the loop from another thread, and wait. Raises the exceptions of the call, and
+    TimeoutError.
+    """
     return asyncio.run_coroutine_threadsafe(run_on(control, call), control.node.loop).result(timeout_s)

@@ -1,8 +1,9 @@
-"""Faults: which requests meet one, and how often. Pure: chance comes from the seed, the rest is passed in.
+"""Faults, and the selection of the requests that they hit. Pure: randomness comes from the seed, all else is passed in.
 
-A fault matches requests by API, client id and group. Of those that match, `nth` picks one, `every` each n-th one, and
-`probability` some, as the seed decides; without them all are hit. After `times` hits a fault hits no more. Where
-several faults match a request, the one that was made first hits it, and the others do not count it.
+A fault matches requests by API, client id and group. Of the matching requests, `nth` selects one, `every` each n-th
+one, and `probability` a random share that the seed determines; without these the fault hits all of them. After `times`
+hits a fault hits no more. If several faults match a request, the fault that was made first hits it, and the others do
+not count it.
 """
 
 from __future__ import annotations
@@ -18,24 +19,24 @@ from kafka_wire.errors import ErrorCode
 
 
 class Kind(StrEnum):
-    """What a fault does to a request that it hits."""
+    """The effect of a fault on a request that it hits."""
 
     FAIL = "fail"
-    """It is answered with an error, and not processed."""
+    """Send an error response, and do not process the request."""
     DELAY = "delay"
-    """It is processed later."""
+    """Process the request later."""
     HOLD = "hold"
-    """It is processed when it is released."""
+    """Process the request when it is released."""
     DROP = "drop"
-    """It is never answered; `after`: but processed."""
+    """Never respond; with `after`, process the request nevertheless."""
     DISCONNECT = "disconnect"
-    """Its connection is closed; `after`: once it is processed."""
+    """Close the connection; with `after`, once the request is processed."""
     DUPLICATE = "duplicate"
-    """It is processed twice, and answered once."""
+    """Process the request twice, and respond once."""
 
 
 API_KEYS: dict[str, int] = {key.title: int(key) for key in ApiKey}
-"""The names of the APIs, as Kafka writes them."""
+"""The API keys by Kafka's names of the APIs."""
 
 NO_FAULT_FOR = "coordinatord.testing"
 """The client id of the tests' own reads and writes: faults do not hit it."""
@@ -43,7 +44,7 @@ NO_FAULT_FOR = "coordinatord.testing"
 
 @dataclass(slots=True, eq=False)
 class Fault:
-    """See the module. None for `api`, `client`, `group` matches any."""
+    """One fault, and the counts of its matches and hits. None for `api`, `client` or `group` matches any."""
 
     number: int
     kind: Kind
@@ -61,23 +62,25 @@ class Fault:
     matched: int = 0
     hits: int = 0
     held: int = 0
-    """Requests that it has stopped and not let go yet."""
+    """Requests that the fault has stopped and not released yet."""
 
     @property
     def is_blackhole(self) -> bool:
-        """It takes all of a client's requests, so the answers to earlier ones are lost as well."""
+        """True if the fault drops all of a client's requests; then the responses to earlier requests are lost as
+        well.
+        """
         limits = (self.api, self.group, self.times, self.nth, self.every, self.probability)
         return self.kind is Kind.DROP and self.client is not None and not any(each is not None for each in limits)
 
     @property
     def is_over(self) -> bool:
-        """It hits no more requests."""
+        """True if the fault hits no more requests."""
         if self.times is not None and self.hits >= self.times:
             return True
         return self.nth is not None and self.matched >= self.nth
 
     def hit(self) -> bool:
-        """A request matches: count it. Returns whether it is hit."""
+        """Count a matching request. Return whether the fault hits it."""
         self.matched += 1
         if self.nth is not None and self.matched != self.nth:
             return False
@@ -89,7 +92,7 @@ class Fault:
         return True
 
     def told(self) -> str:
-        """The fault in words, for sentences: `fail OffsetCommit with NOT_COORDINATOR (client a, 3 times)`."""
+        """Return the fault in words, for sentences: `fail OffsetCommit with NOT_COORDINATOR (client a, 3 times)`."""
         what = self.kind.value if not self.after else f"{self.kind.value} after it is processed"
         error = f" with {self.error.name}" if self.kind is Kind.FAIL else ""
         limits = [
@@ -133,8 +136,8 @@ class Faults:
         probability: float | None = None,
         number: int | None = None,
     ) -> Fault:
-        """Make a fault. Raises ControlError for names that there are not, and numbers that hit nothing. `number` is one
-        above all others; without it, the next.
+        """Make a fault. Raises ControlError for unknown names, and for numbers that hit nothing. `number` must be above
+        all earlier ones; without it, the fault gets the next number.
         """
         if kind not in list(Kind):
             raise unknown("fault", kind, [each.value for each in Kind])
@@ -168,14 +171,14 @@ class Faults:
         return made
 
     def find(self, number: int) -> Fault:
-        """An active fault. Raises ControlError."""
+        """Return an active fault. Raises ControlError."""
         found = self.active.get(number)
         if found is None:
             raise not_there(f"There is no fault {number} now; there are {', '.join(map(str, self.active)) or 'none'}.")
         return found
 
     def remove(self, number: int) -> Fault:
-        """It hits no more. Raises ControlError."""
+        """Remove a fault, so that it hits no more. Raises ControlError."""
         found = self.find(number)
         del self.active[number]
         self.removed.append(found)
@@ -186,11 +189,11 @@ class Faults:
         return found
 
     def may_hit(self, api_key: int) -> bool:
-        """Whether a fault matches requests of this API."""
+        """Return whether an active fault matches requests of this API."""
         return api_key in self._by_api or None in self._by_api
 
     def meet(self, api_key: int, client: str | None, groups: Callable[[], frozenset[str]]) -> Fault | None:
-        """A request has come: the fault that hits it. `groups` reads the groups that the request names."""
+        """Return the fault that hits a request, or None. `groups` reads the groups that the request names."""
         if client == NO_FAULT_FOR:
             return None
         may_hit: list[Fault] = [*self._by_api.get(api_key, ()), *self._by_api.get(None, ())]
@@ -205,7 +208,7 @@ class Faults:
 
 
 def error_named(name: str) -> ErrorCode:
-    """The error of this name, as Kafka writes it. Raises ControlError."""
+    """Return the error of this name, as Kafka writes it. Raises ControlError."""
     try:
         found = ErrorCode[name]
     except KeyError:

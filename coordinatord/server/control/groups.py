@@ -1,4 +1,4 @@
-"""What a group looks like, and what can be done to it: rebalance, expire, kick."""
+"""A group as JSON, and verbs for groups: rebalance, expire, kick."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from kafka_wire.errors import DecodeError
 from kafka_wire.records.consumer_assignment import decode_assignment
 
 CONSUMERS = "consumer"
-"""The protocol type of classic groups whose assignments can be read."""
+"""The protocol type of classic groups whose assignments can be decoded."""
 
 Partitions = dict[str, list[int]]
-"""Topic -> partitions."""
+"""Partitions by topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class _Who:
 
 
 def names(node: Node) -> list[str]:
-    """All groups."""
+    """Return the ids of all groups, sorted."""
     return sorted(group_id for group_id, actor in node.coordinator.actors.items() if actor.group.exists)
 
 
 def show(node: Node, group_id: str) -> dict[str, Any]:
-    """A group as JSON; one that there is not is Dead, as in Kafka. `rebalances` begins with the oldest."""
+    """Return a group as JSON; a missing group is Dead, as in Kafka. `rebalances` begins with the oldest."""
     actor = node.coordinator.actors.get(group_id)
     ledger = node.ledger
     told: dict[str, Any] = {
@@ -95,7 +95,7 @@ def _assigned(assignment: bytes) -> Partitions:
     try:
         for topic, partition in decode_assignment(assignment) if assignment else ():
             found.setdefault(topic, []).append(partition)
-    except DecodeError:  # the client's own format
+    except DecodeError:  # the assignment has a format of the client's own
         return {}
     return {topic: sorted(partitions) for topic, partitions in sorted(found.items())}
 
@@ -118,7 +118,7 @@ def _named(node: Node, by_id: Mapping[bytes, Iterable[int]]) -> Partitions:
 
 
 def rebalance(node: Node, group_id: str, reason: str) -> int:
-    """Make a group rebalance; returns the generation or epoch before."""
+    """Make a group rebalance; return the generation or group epoch before."""
     actor = _actor(node, group_id)
     group, consumer = actor.group, actor.group.consumer
     members = len(group.members) if consumer is None else len(consumer.members)
@@ -132,7 +132,7 @@ def rebalance(node: Node, group_id: str, reason: str) -> int:
 
 
 def expire(node: Node, group_id: str, name: str) -> str:
-    """A member's session ends now; returns its member id."""
+    """End a member's session now; return its member id."""
     actor = _actor(node, group_id)
     group, consumer, now_ms = actor.group, actor.group.consumer, node.now_ms()
     member_id = _find(actor, name).member_id
@@ -145,7 +145,7 @@ def expire(node: Node, group_id: str, name: str) -> str:
     else:
         member = group.members[member_id]
         if member.join_reply_to is not None or member.sync_reply_to is not None:
-            # As in Kafka: its request is parked, so it is known to be there.
+            # As in Kafka: a member with a parked request is known to be alive.
             raise not_now(
                 f"Member {member_id} waits for the rebalance to end and cannot expire meanwhile: "
                 "wait until the group is Stable, or kick it."
@@ -157,7 +157,7 @@ def expire(node: Node, group_id: str, name: str) -> str:
 
 
 def kick(node: Node, group_id: str, name: str) -> str:
-    """Remove a member as an operator does (removeMembersFromConsumerGroup); returns its member id."""
+    """Remove a member as an operator does (removeMembersFromConsumerGroup); return its member id."""
     actor = _actor(node, group_id)
     member_id = _find(actor, name).member_id
     identity = MemberIdentity(member_id, None, "removed by a test")
@@ -173,7 +173,9 @@ def _actor(node: Node, group_id: str) -> GroupActor:
 
 
 def _find(actor: GroupActor, name: str) -> _Who:
-    """The member of this member id, client id or instance id. Raises ControlError if it is none or several."""
+    """Return the member with this member id, client id or instance id. Raises ControlError if there is none or
+    several.
+    """
     group, consumer = actor.group, actor.group.consumer
     members = [_Who(each.member_id, each.client_id, each.group_instance_id) for each in group.members.values()]
     if consumer is not None:

@@ -1,4 +1,4 @@
-"""The commands as pages of the admin port, below /test/. Called on its threads."""
+"""The commands as pages of the admin port, below /test/. Called on the threads of that port."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from coordinatord.server.control.multi_worker_router import Across
 
 TIMEOUT_S = 40.0
-"""The longest that a page takes: longer than the longest wait (changes.MAX_WAIT_S)."""
+"""Longest duration of a request in seconds: longer than the longest wait (changes.MAX_WAIT_S)."""
 
 
 class Pages:
-    """`answer` is one of the admin port's parts (observe.web). With a `token`, requests need it. `host` is the admin
-    port's.
+    """The pages of the control. `answer` is one of the admin port's parts (observe.web). With a `token`, requests need
+    it. `host` is the admin port's.
     """
 
     def __init__(self, control: Control, token: str | None, host: str = "") -> None:
@@ -35,7 +35,7 @@ class Pages:
             self._across = Across(node.nodes, node.part.placed, host, token, self._run_here, self._count)
 
     def answer(self, method: str, path: str, query: Mapping[str, str], token: str) -> tuple[int, Any]:
-        """(HTTP's status, what to answer as JSON). `path` begins with /test."""
+        """Return HTTP's status and the response as JSON. `path` begins with /test."""
         if self._token and not hmac.compare_digest(token.encode(), self._token.encode()):
             return 401, {"error": "These pages need the token of test.control.token: Authorization: Bearer TOKEN."}
         below = path.removeprefix(ROOT).rstrip("/")
@@ -61,7 +61,7 @@ class Pages:
         return run_from_thread(self._control, partial(_call, name=name, arguments=arguments), TIMEOUT_S)
 
     def _count(self, topic: str) -> int:
-        """The number of partitions of a coordinators' topic."""
+        """Return the number of partitions of a coordinators' topic."""
         found = self._control.node.topics.catalogue.by_name.get(topic)
         return 0 if found is None else len(found.partitions)
 

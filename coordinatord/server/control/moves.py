@@ -1,9 +1,9 @@
-"""A group's coordinator moves away and comes back, or is being loaded.
+"""Moves of a group's coordinator away and back, and its loading state.
 
-As in Kafka, what moves is a partition of `__consumer_offsets` with all of its groups: requests are answered
-NOT_COORDINATOR until a client has asked for the coordinator anew; then the partition is loaded from the log, and what
-was only in memory is gone. Where there is one node, the coordinator that is found is this one; where there are several
-workers, it is another one (partition_move.py).
+As in Kafka, the unit of a move is a partition of `__consumer_offsets` with all of its groups: requests get
+NOT_COORDINATOR until a client has sent FindCoordinator; then the partition is loaded from the log, and state that was
+only in memory is lost. With one node, FindCoordinator returns this node; with several workers, another worker
+(partition_move.py).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Moves:
-    """Which partitions are away. `tell` is called when one is back."""
+    """The partitions that are away or being loaded. `tell` is called when one is back."""
 
     def __init__(self, node: Node, tell: Callable[[], object]) -> None:
         self._node = node
@@ -41,11 +41,13 @@ class Moves:
 
     @property
     def awaits_search(self) -> bool:
-        """Whether a FindCoordinator brings a partition back."""
+        """True if a FindCoordinator brings a partition back."""
         return bool(self._away)
 
     async def move(self, group_id: str) -> None:
-        """The group's partition is away until somebody asks where it is; or on another worker, which has loaded it."""
+        """Move the group's partition away: until a FindCoordinator names the group, or to another worker; then this
+        returns when that worker has loaded it.
+        """
         elsewhere = self._elsewhere
         target = None if elsewhere is None else elsewhere.target()
         partition = self._take(group_id)
@@ -56,12 +58,12 @@ class Moves:
             await elsewhere.give(partition, target)
 
     def follow(self) -> None:
-        """Another worker has moved something."""
+        """Apply the moves of other workers."""
         if self._elsewhere is not None:
             self._elsewhere.follow()
 
     def begin_loading(self, group_id: str) -> None:
-        """The group's partition is being loaded from now on."""
+        """Keep the group's partition in the loading state from now on."""
         partition = self._node.coordinator.partitions.of(group_id)
         if not self._loading[partition]:
             self._take(group_id)
@@ -69,7 +71,7 @@ class Moves:
         self._loading[partition] += 1
 
     async def end_loading(self, group_id: str) -> None:
-        """It is loaded; returns when it is. A restart in between has loaded it, too."""
+        """End the loading state; return when the partition is loaded. A restart in between has also ended the state."""
         partition = self._node.coordinator.partitions.of(group_id)
         if not self._loading[partition]:
             return
@@ -78,14 +80,14 @@ class Moves:
             await self._load(partition)
 
     def searched(self, group_ids: list[str]) -> None:
-        """A FindCoordinator has named these groups."""
+        """Bring back the partitions of the groups that a FindCoordinator has named."""
         partitions = self._node.coordinator.partitions
         for partition in {partitions.of(each) for each in group_ids} & self._away:
             self._away.discard(partition)
             self._come_back(partition)
 
     async def end_all(self) -> None:
-        """Bring back what is away."""
+        """Bring back all partitions that are away, and end all loading states."""
         for partition in list(self._away):
             self._away.discard(partition)
             self._come_back(partition)
@@ -96,7 +98,7 @@ class Moves:
             await asyncio.sleep(0)
 
     def _take(self, group_id: str) -> int:
-        """The group's partition, if it is here and loaded."""
+        """Return the group's partition. Raises ControlError unless it is here and loaded."""
         partitions = self._node.coordinator.partitions
         partition = partitions.of(group_id)
         if partitions.states[partition] != ACTIVE:
@@ -119,7 +121,7 @@ class Moves:
         task.add_done_callback(lambda _: self._coming.discard(partition))
 
     async def _load(self, partition: int) -> None:
-        """Once all that was written is durable, and so can be read."""
+        """Load the partition once all earlier writes are durable, and so can be read."""
         coordinator, writer = self._node.coordinator, self._node.writer
         durable: asyncio.Future[None] = self._node.loop.create_future()
         writer.hold(writer.last_epoch, lambda: durable.set_result(None), lambda: durable.set_result(None))

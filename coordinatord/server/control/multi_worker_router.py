@@ -1,12 +1,12 @@
-"""The commands where there are several workers: whichever worker's admin port is asked, each goes where it belongs.
+"""Routing of commands among several workers: a command reaches the right worker whichever worker's admin port gets it.
 
-What concerns a group goes to the worker that leads it, a transaction to that of its coordinator; faults, the clock and
-what lists things go to all. Below /test/here/ a worker answers for itself alone, which is also how they ask each other.
-Called on threads of the admin port.
+A command about a group goes to the worker that leads the group, a command about a transaction to the worker of its
+coordinator; commands about faults, the clock and lists go to all workers. Below /test/here/ a worker responds for
+itself alone; workers send their requests to each other there. All functions are called on threads of the admin port.
 
-A version (`change_notifier.py`) counts the changes of one worker, so it also says whose it is: `changed` waits at that
-worker. What all workers have together has the sum of their versions; nothing wakes a wait for that, which looks now and
-then.
+A version (`change_notifier.py`) counts the changes of one worker, so a version of several workers also encodes its
+worker: `changed` waits at that worker. The state of all workers together has the sum of their versions; no event ends a
+wait for that sum, so such a wait polls every LOOK_S.
 """
 
 from __future__ import annotations
@@ -27,17 +27,19 @@ from coordinatord.transport.cluster.nodes import Nodes
 from coordinatord.transport.cluster.partitioner import partition_for
 
 LOOK_S = 0.05
-"""How often it is looked whether all workers together have changed."""
+"""Interval in seconds between two reads of the versions of all workers."""
 
 TIMEOUT_S = 40.0
 GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
-ANY_HOST = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # asked where it is bound
+ANY_HOST = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # addresses to connect to, for addresses to bind
 
 Run = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 
 class Across:
-    """`run` runs a command in this process. `count` returns the number of partitions of a coordinators' topic."""
+    """The router of commands in one worker. `run` runs a command in this process. `count` returns the number of
+    partitions of a coordinators' topic.
+    """
 
     def __init__(
         self, nodes: Nodes, placed: MovedPartitions, host: str, token: str | None, run: Run, count: Callable[[str], int]
@@ -51,7 +53,7 @@ class Across:
         self._everybody = range(placed.workers)
 
     def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """What the command answers. Raises ControlError."""
+        """Return the response of the command. Raises ControlError."""
         if "group" in arguments and name != "add_fault":
             return self._versioned(self._leader(GROUPS, arguments["group"]), name, arguments)
         if "transactional_id" in arguments:
@@ -94,8 +96,8 @@ class Across:
         return [self._ask(worker, name, arguments) for worker in self._everybody]
 
     def _some(self, name: str, **arguments: Any) -> list[dict[str, Any]]:
-        """Of those who have it: a worker that has died since has none of the faults of before. Raises ControlError if
-        nobody has it.
+        """Return the responses of the workers that have it: a worker that has restarted since lacks the faults made
+        before. Raises ControlError if no worker has it.
         """
         found, missing = [], None
         for worker in self._everybody:
@@ -178,7 +180,7 @@ class Across:
         return {"faults": [_summed(by_number[number]) for number in sorted(by_number)]}
 
     def _fault(self, fault: int) -> dict[str, Any]:
-        version = self._together()  # what changes from here on wakes whoever waits
+        version = self._together()  # a change after this read ends a wait for this version
         return _summed(self._some("fault", fault=fault)) | {"version": self._version(version, self._placed.workers)}
 
     def _remove_fault(self, fault: int) -> dict[str, Any]:
@@ -196,6 +198,6 @@ class Across:
 
 
 def _summed(faults: list[dict[str, Any]]) -> dict[str, Any]:
-    """One fault, with what it has done at all workers."""
+    """Return one fault with the sums of its counts at all workers."""
     sums = {name: sum(each[name] for each in faults) for name in ("matched", "hits", "held")}
     return faults[0] | sums

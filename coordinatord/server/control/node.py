@@ -1,4 +1,4 @@
-"""What the control needs of the daemon that it controls."""
+"""The interface of the daemon that the control uses."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Part(Protocol):
 
 
 class Node(Protocol):
-    """A daemon of one process, or a worker. `now_ms` is `clock` unless the caller has passed another one, which cannot
-    jump.
+    """A daemon of one process, or a worker. `now_ms` is `clock` unless the caller has passed another clock, which
+    cannot jump.
     """
 
     @property

@@ -1,5 +1,5 @@
-"""Connections whose answers nobody reads: a request comes on one if its answer is to be lost, and a client's own
-connection becomes one if the answers that it waits for are to be lost as well.
+"""Connections that discard their responses. A request is served on such a connection if its response is to be lost; a
+client's own connection becomes one if the responses that it waits for are to be lost as well.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from coordinatord.transport.net.connection import Connection
 
 
 class _Transport:
-    """Takes bytes and forgets them."""
+    """A transport that discards all bytes."""
 
     def __init__(self, peer: tuple[str, int]) -> None:
         self._peer = peer
@@ -20,45 +20,45 @@ class _Transport:
         return self._peer if name == "peername" else default
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Nothing is buffered."""
+        """Do nothing: there is no buffer."""
 
     def get_write_buffer_size(self) -> int:
         return 0
 
     def pause_reading(self) -> None:
-        """Nothing is read."""
+        """Do nothing: there is no input."""
 
     def resume_reading(self) -> None:
-        """Nothing is read."""
+        """Do nothing: there is no input."""
 
     def write(self, data: bytes | bytearray) -> None:
-        """Lost."""
+        """Discard the bytes."""
 
     def writelines(self, parts: Iterable[bytes | bytearray | memoryview]) -> None:
-        """Lost."""
+        """Discard the bytes."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is no socket."""
 
     def abort(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is no socket."""
 
 
 def mute(connection: Connection) -> None:
-    """What is not on its way yet never goes out, and the client may still be heard."""
+    """Send the responses that are already due, then discard all later ones. Requests from the client are still read."""
     connection.line.flush()
     host, _colon, port = connection.peer.rpartition(":")
     connection.line.opened(_Transport((host, int(port) if port.isdigit() else 0)))
 
 
 class Nowhere:
-    """The connections of this kind that wait for an answer."""
+    """The connections of this kind that still wait for a response."""
 
     def __init__(self) -> None:
         self._waiting: list[Connection] = []
 
     def like(self, connection: Connection) -> Connection:
-        """A connection of the same client, from the same address."""
+        """Return a connection of the same client, from the same address."""
         self.forget_answered()
         host, _colon, port = connection.peer.rpartition(":")
         made = Connection(connection.door, connection.listener)
@@ -69,7 +69,7 @@ class Nowhere:
         return made
 
     def forget_answered(self, *, all_of_them: bool = False) -> None:
-        """Close those that wait for no answer."""
+        """Close the connections that wait for no response."""
         waiting = []
         for each in self._waiting:
             if each.line.is_awaited and not all_of_them:

@@ -1,10 +1,10 @@
-"""A partition of groups moves to another worker, and the groups with it: `move` where there are several workers.
+"""Moves of a partition of groups to another worker, with its groups: `move` if there are several workers.
 
-As between Kafka's brokers, the old leader unloads the groups, which answers requests NOT_COORDINATOR, and the new one
-loads them from the log: sessions begin anew there. In between stands the hand-over of the log
-(broker/log/partition_transfer.py). All workers read from shared memory who leads a partition
-(transport/cluster/moved_partitions.py), so FindCoordinator tells the new leader at once; the supervisor's `changed`
-wakes those who have something to do.
+As between Kafka's brokers, the old leader unloads the groups, so that requests get NOT_COORDINATOR, and the new one
+loads them from the log: sessions begin anew there. Between the two steps the log is handed over
+(broker/log/partition_transfer.py). All workers read the leader of each partition from shared memory
+(transport/cluster/moved_partitions.py), so FindCoordinator returns the new leader at once; the supervisor's `changed`
+wakes the workers that have something to do.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from coordinatord.transport.cluster.moved_partitions import MovedPartitions
 from coordinatord.transport.cluster.nodes import MOVABLE
 
 TIMEOUT_S = 20.0
-"""How long another worker may take to load a partition."""
+"""Longest time in seconds for another worker to load a partition."""
 
 
 class Elsewhere:
-    """The moves of one worker's partitions, and those to it. `load` loads a partition of groups."""
+    """Moves from and to one worker. `load` loads a partition of groups."""
 
     def __init__(
         self, node: Node, placed: MovedPartitions, worker: int, load: Callable[[int], Awaitable[None]]
@@ -40,14 +40,14 @@ class Elsewhere:
         self._loads: set[asyncio.Task[None]] = set()
 
     def target(self) -> int:
-        """The worker that gets a partition of this one. Raises ControlError."""
+        """Return the worker that gets a partition of this one. Raises ControlError."""
         found = self._placed.next_alive(self._worker)
         if found is None:
             raise not_now("No other worker runs just now: there is nobody to move the coordinator to.")
         return found
 
     async def give(self, partition: int, worker: int) -> None:
-        """Hand over a partition that is unloaded; returns when the other worker has loaded it. Raises ControlError."""
+        """Hand over an unloaded partition; return when the other worker has loaded it. Raises ControlError."""
         node = self._node
         node.ledger_writer.flush()
         for topic in MOVABLE:
@@ -71,7 +71,9 @@ class Elsewhere:
             del self._waiting[partition]
 
     def follow(self) -> None:
-        """Some worker has changed something: take what this one was given, and learn who leads the rest."""
+        """Apply another worker's changes: take the partitions that this worker was given, and update the leaders of the
+        rest.
+        """
         placed = self._placed
         for partition, taken in self._waiting.items():
             if placed.is_taken(partition) and not taken.done():

@@ -1,4 +1,4 @@
-"""What is wrong with a command, as a sentence that says what to do."""
+"""Errors of commands, as sentences that name a remedy."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ class ControlError(Exception):
 
 
 def not_there(sentence: str) -> ControlError:
-    """There is no such group, member, transaction or fault."""
+    """Return the error for a missing group, member, transaction or fault."""
     return ControlError(sentence, 404)
 
 
 def not_now(sentence: str) -> ControlError:
-    """It cannot be done in this state."""
+    """Return the error for a command that the current state does not allow."""
     return ControlError(sentence, 409)
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> ControlError:
-    """`what` is the kind of thing that has no such name: "API". Suggests the nearest name, or lists all."""
+    """Return the error for an unknown name. `what` is the kind of the named thing: "API". Suggests the nearest name, or
+    lists all.
+    """
     names = sorted(known)
     folded = {each.replace("_", "").lower(): each for each in names}
     near = difflib.get_close_matches(name.replace("_", "").lower(), folded, n=1, cutoff=0.6)
@@ -39,7 +41,7 @@ def unknown(what: str, name: str, known: Iterable[str]) -> ControlError:
 
 
 def listed(names: Iterable[str], none: str = "none") -> str:
-    """Names for a sentence: "a, b and c"."""
+    """Return names for a sentence: "a, b and c"."""
     found = sorted(names)
     if not found:
         return none
@@ -47,7 +49,7 @@ def listed(names: Iterable[str], none: str = "none") -> str:
 
 
 def check_answerable(api_key: int) -> None:
-    """Raises ControlError if this API cannot be answered with an error."""
+    """Raise ControlError if this API has no error response."""
     from coordinatord.coordination.runtime.error_answers import ANSWERS
     from coordinatord.coordination.runtime.error_response_table import REFUSALS
 

@@ -1,7 +1,7 @@
-"""Stands before the router: requests meet faults here, and the last requests of each client are remembered.
+"""A replacement of the router that applies faults to requests and keeps the last requests of each client.
 
-Every request comes by, also those that a shortcut would answer. While there are faults, requests are passed on one by
-one, so that a shortcut cannot answer those behind the first.
+All requests pass through it, also those that a shortcut would serve. While there are faults, it passes requests on one
+by one, so that a shortcut cannot serve those behind the first.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from kafka_wire.headers import read_request_header
 from kafka_wire.registry import CODECS, Codec
 
 LAST = 12
-"""Requests of one client that are remembered."""
+"""Number of requests kept per client."""
 
 MAX_CLIENTS = 200
-"""Clients whose requests are remembered."""
+"""Number of clients whose requests are kept."""
 
 HEAD_BYTES = 10
 WRITES = frozenset({ApiKey.PRODUCE, ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT})
-"""Requests that change what tests wait for and that no step of a group may see."""
+"""APIs that write records that tests wait for, even if no step of a group reports a change."""
 
 GROUP_KEY = 0
 """The key type of FindCoordinator for groups."""
@@ -44,7 +44,7 @@ GROUP_KEY = 0
 
 @dataclass(slots=True, eq=False)
 class Stopped:
-    """A request that a fault has stopped: it has a place in its connection's line, and its bytes."""
+    """A request that a fault has stopped: its place in the order of its connection's responses, and its bytes."""
 
     fault: Fault
     connection: Connection
@@ -54,7 +54,7 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """A request that came: when (epoch ms), from which client, and which fault it met."""
+    """A received request: its time (epoch ms), API and version, and the fault that hit it."""
 
     at_ms: int
     api: int
@@ -63,14 +63,14 @@ class Noted:
 
 
 class Requests:
-    """In the router's place (net.door.Serving)."""
+    """The replacement of the router (net.door.Serving)."""
 
     def __init__(self, node: Node, faults: Faults, changes: Changes) -> None:
         self.faults = faults
         self.last: dict[str, deque[Noted]] = {}
         self.counts: Counter[tuple[str, int]] = Counter()
         self.on_found: Callable[[list[str]], object] | None = None
-        """Called with the groups of a FindCoordinator that was answered, while somebody wants to know."""
+        """Called with the groups that a served FindCoordinator names; None while no move awaits one."""
         self._node = node
         self._router: Serving = node.door.router
         self._changes = changes
@@ -81,7 +81,7 @@ class Requests:
     # net.door.Serving
 
     def serve(self, connection: Any, frames: Frames, first: int, stop: int) -> int:
-        """As the router's."""
+        """Serve requests as the router does, after the faults."""
         if self.faults.active:
             buf, start, end = frames[first]
             if end - start >= HEAD_BYTES and self.faults.may_hit(int.from_bytes(buf[start : start + 2], "big")):
@@ -96,17 +96,17 @@ class Requests:
         return served
 
     def slice(self, context: Any, slices: CooperativeTask) -> None:
-        """As the router's."""
+        """Call the router's method."""
         self._router.slice(context, slices)
 
     def failed(self, connection: Any, codec: Codec) -> None:
-        """As the router's."""
+        """Call the router's method."""
         self._router.failed(connection, codec)
 
     # Faults
 
     def begun(self, fault: Fault) -> None:
-        """The fault is made. A blackhole also takes the answers that its client waits for."""
+        """Apply a new fault. A blackhole also drops the responses that its client already waits for."""
         if not fault.is_blackhole:
             return
         for connection in [each for each in self._node.connections.open if each.client_id == fault.client]:
@@ -116,7 +116,7 @@ class Requests:
             self._mute.setdefault(fault.number, []).append(connection)
 
     def release(self, fault: Fault, count: int | None = None) -> int:
-        """Let stopped requests of a fault go on, the first ones first. Returns how many."""
+        """Let stopped requests of a fault continue, the first ones first. Return their number."""
         stopped = self._stopped.get(fault.number, [])
         going = stopped[:count]
         del stopped[:count]
@@ -125,7 +125,9 @@ class Requests:
         return len(going)
 
     def ended(self, fault: Fault) -> None:
-        """The fault is removed: what it has stopped goes on, and whom it left without an answer connects again."""
+        """Undo a removed fault: its stopped requests continue, and connections without a response are closed, so that
+        their clients connect again.
+        """
         self.release(fault)
         self._stopped.pop(fault.number, None)
         for connection in self._mute.pop(fault.number, []):
@@ -133,11 +135,11 @@ class Requests:
         self._nowhere.forget_answered()
 
     def close(self) -> None:
-        """The daemon stops: nobody waits any more."""
+        """Close all connections that discard their responses, because the daemon stops."""
         self._nowhere.forget_answered(all_of_them=True)
 
     def _meet(self, connection: Connection, frame: bytes) -> Fault | None:
-        """Let a request meet the fault that hits it, if one does."""
+        """Apply the fault that hits a request, and return it; None if none does."""
         try:
             codec = CODECS[int.from_bytes(frame[:4], "big")]
             header, body = read_request_header(frame, 0, len(frame), codec.flexible)
@@ -155,7 +157,7 @@ class Requests:
             context = RequestContext(connection, codec, header.correlation_id, (frame, body, len(frame)))
             self._strike(fault, connection, context, frame, decoded)
         except (DecodeError, IndexError):
-            return None  # the router says what is wrong with it
+            return None  # the router reports what is wrong with it
         self._changes.tell()
         return fault
 
@@ -194,12 +196,12 @@ class Requests:
 
     def _time_is_up(self, stopped: Stopped) -> None:
         waiting = self._stopped.get(stopped.fault.number, [])
-        if stopped in waiting:  # else it was released before
+        if stopped in waiting:  # otherwise it was released before
             waiting.remove(stopped)
             self._go_on(stopped)
 
     def _go_on(self, stopped: Stopped) -> None:
-        """A stopped request is served now, before those that have queued behind it."""
+        """Serve a stopped request now, before the requests that have queued behind it."""
         stopped.fault.held -= 1
         connection, context = stopped.connection, stopped.context
         if not connection.closed and not context.done:
@@ -211,7 +213,7 @@ class Requests:
     def _pass(self, connection: Connection, frame: bytes) -> None:
         self._router.serve(connection, [(frame, 0, len(frame))], 0, 1)
 
-    # What came
+    # Received requests
 
     def _note(self, connection: Connection, buf: bytes, start: int, end: int, fault: str) -> None:
         if end - start < HEAD_BYTES:
@@ -238,7 +240,9 @@ class Requests:
             self._found(buf[start:end], self.on_found)
 
     def _written(self) -> None:
-        """The writes of one turn are durable, but for those that wait for a later epoch."""
+        """Report a change: the writes of one turn are durable. Writes of a later epoch are reported when that is
+        durable.
+        """
         self._changes.tell()
         writer = self._node.writer
         if writer.is_writing:
@@ -253,7 +257,7 @@ class Requests:
 
 
 def groups_of(request: Any) -> frozenset[str]:
-    """The groups that a request names."""
+    """Return the groups that a request names."""
     if hasattr(request, "key_type"):
         return frozenset([request.key, *request.coordinator_keys]) if request.key_type == GROUP_KEY else frozenset()
     found: set[str] = set()

@@ -1,4 +1,4 @@
-"""What a transaction looks like; one expires."""
+"""A transaction as JSON, and its expiry."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from coordinatord.server.control.problems import listed, not_now, not_there
 
 
 def names(node: Node) -> list[str]:
-    """All transactional ids."""
+    """Return all transactional ids, sorted."""
     return sorted(id_ for id_, actor in node.transactions.actors.items() if actor.transaction.exists)
 
 
 def show(node: Node, transactional_id: str) -> dict[str, Any]:
-    """A transactional id as JSON."""
+    """Return a transactional id as JSON."""
     transaction = _actor(node, transactional_id).transaction
     partitions: dict[str, list[int]] = {}
     for topic, partition in transaction.partitions:
@@ -32,14 +32,14 @@ def show(node: Node, transactional_id: str) -> dict[str, Any]:
 
 
 def expire(node: Node, transactional_id: str) -> None:
-    """The open transaction is aborted, as if transaction.timeout.ms had passed."""
+    """Abort the open transaction, as if transaction.timeout.ms had passed."""
     actor = _actor(node, transactional_id)
     transaction = actor.transaction
     deadline_ms = transaction.deadline_ms
     if transaction.state is not ONGOING or deadline_ms is None:
         state = transaction.state.shown
         raise not_now(f"Transactional id {transactional_id} has no open transaction: its state is {state}.")
-    # The step is taken at the deadline; all else stays at its time.
+    # The step is taken at the deadline; everything else keeps the current time.
     result = node.transactions.step(transaction, events.TimedOut(), max(node.now_ms(), deadline_ms))
     actor.apply(result, node.now_ms())
 

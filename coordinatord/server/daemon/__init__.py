@@ -1,12 +1,12 @@
 """One process: assembled, started, drained.
 
-daemon.py            the parts and how they are put together; start, run, stop
-handlers.py          the handlers of all APIs, some of them made by need
-deferred_imports.py  what is imported once the daemon listens
+daemon.py            assembles the components; start, run, stop
+handlers.py          the handlers of all APIs, some of them made at their first request
+deferred_imports.py  the modules that are imported once the daemon listens
 process.py           the event loop and the signals around it
-storage.py           where the records are: a directory, or PostgreSQL
+storage.py           the store of the records: a directory, or PostgreSQL
 limits.py            the settings that groups and transactions take
 gauges.py            state that metrics read
-compaction.py        when the log cleaner works
-worker.py            what a worker is given by its supervisor, and the line between them
+compaction.py        the schedule of the log cleaner
+worker.py            the configuration that a supervisor gives to a worker, and the connection between them
 """

@@ -1,8 +1,8 @@
-"""Assembles what decides who may do what and how much of it: the authorizer, quotas, their records in the metadata log,
-and what stands in front of the handlers.
+"""Assembly of authorization and quotas: the authorizer, the quotas, their records in the metadata log, and the wrappers
+of the handlers.
 
 Without `authorizer.class.name` there are no rules, and without a quota nothing is measured: then the handlers and their
-shortcuts are as they are, and hardly a module is imported. The first quota, whenever it comes, replaces the routes.
+shortcuts are used unchanged, and hardly a module is imported. The first quota replaces the routes, whenever it is set.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ UNLIMITED = 2**31 - 1
 
 
 class Admission:
-    """See the module. `alarm(deadline_ms, callback)` is Timers.alarm."""
+    """Authorization and quotas of one daemon. `alarm(deadline_ms, callback)` is Timers.alarm."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Admission:
         self._topics: Topics | None = None
         self._router: Router | None = None
         self._always: Mapping[int, Any] = {}
-        #: the keys of the quotas that the routes were made for
+        #: keys of the quotas that the current routes were made for
         self._keys: set[str] = set()
         self.is_on = bool(settings.authorizer_class_name)
         metadata.keep(lambda: self.authorizer, *ACL_RECORDS)
@@ -73,7 +73,7 @@ class Admission:
 
     @cached_property
     def authorizer(self) -> Authorizer:
-        """It keeps the log's ACLs also if nobody asks it."""
+        """The authorizer. It holds the ACLs of the log even if no request is authorized."""
         from coordinatord.transport.security.authorizer import Authorizer
 
         settings = self._settings
@@ -81,7 +81,7 @@ class Admission:
 
     @cached_property
     def client_quotas(self) -> ClientQuotas:
-        """All quotas."""
+        """All quotas of clients."""
         from coordinatord.server.access.quotas import ClientQuotas
 
         found = ClientQuotas()
@@ -90,7 +90,7 @@ class Admission:
 
     @cached_property
     def quotas(self) -> Quotas:
-        """What measures by them."""
+        """The meters that apply the quotas."""
         from coordinatord.server.access.quotas import Quotas
 
         settings = self._settings
@@ -109,8 +109,8 @@ class Admission:
     def put_before(
         self, handlers: Mapping[int, Any], shortcuts: Mapping[int, ShortcutMaker], topics: Topics
     ) -> tuple[dict[int, Any], Mapping[int, ShortcutMaker]]:
-        """These handlers and those of ACLs and quotas, behind what there is of rules and measuring; and the shortcuts
-        that may be used then.
+        """Wrap these handlers, and those of ACLs and quotas, in the rules and meters that apply. Return the handlers,
+        and the shortcuts that may be used with them.
         """
 
         def acls() -> Handlers:
@@ -130,8 +130,8 @@ class Admission:
         return self._made()
 
     def follow(self, router: Router, always: Mapping[int, Any]) -> None:
-        """Replace its routes when quotas begin to apply. To be called before the metadata log is loaded. `always`:
-        handlers that nothing is put before.
+        """Replace the routes of `router` when quotas begin to apply. Must be called before the metadata log is loaded.
+        `always` are handlers that are never wrapped.
         """
         self._router = router
         self._always = always
@@ -146,7 +146,7 @@ class Admission:
 
             throttling = Throttling(self.quotas, self._now_ms, self._alarm)
             handlers = throttling.limited(handlers)
-        shortcuts = {} if "request_percentage" in from_clients else self._shortcuts  # nobody measures them
+        shortcuts = {} if "request_percentage" in from_clients else self._shortcuts  # not measured
         if self.is_on:
             from coordinatord.server.access.authorized_fastpath import repeating
             from coordinatord.server.access.guard import guarded

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from coordinatord.broker.log.cleaning import Statistics
 
 LEAST_BUFFER_BYTES = 4096
-"""log.cleaner.io.buffer.size may be anything."""
+"""Smallest buffer in bytes; log.cleaner.io.buffer.size has no lower limit."""
 
 
 class Compaction:
@@ -51,7 +51,7 @@ class Compaction:
 
     @cached_property
     def cleaner(self) -> Cleaner:
-        """Made when it is first needed."""
+        """The cleaner, made at its first use."""
         from coordinatord.broker.log.cleaner import Cleaner, CleanerSettings
         from coordinatord.broker.log.cleaner_process import Process
 
@@ -84,7 +84,7 @@ class Compaction:
         self.cleaner.look()
 
     def close(self) -> None:
-        """Stop cleaning; to be called before the log is closed."""
+        """Stop cleaning. Must be called before the log is closed."""
         if "cleaner" in self.__dict__:  # it has been made
             self.cleaner.close()
 

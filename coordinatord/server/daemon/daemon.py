@@ -1,8 +1,8 @@
-"""The daemon: assembles its parts, listens, loads, drains.
+"""The daemon: assembles its components, listens, loads, drains.
 
 Start: lock the data directory, listen, then load the groups; loaded groups are served meanwhile. Stop, at SIGTERM or
-SIGINT: accept no connections, answer parked requests, flush the log, exit with 0. If the log fails, requests that wait
-for it are answered COORDINATOR_NOT_AVAILABLE, the daemon exits with 1, and the next start replays what is durable.
+SIGINT: accept no connections, respond to parked requests, flush the log, exit with 0. If the log fails, requests that
+wait for it get COORDINATOR_NOT_AVAILABLE, the daemon exits with 1, and the next start replays what is durable.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from coordinatord.transport.net.server_context import ServerContext
 from coordinatord.transport.net.write_coalescer import WriteCoalescer
 from kafka_wire.api_key import ApiKey
 
-if TYPE_CHECKING:  # of workers, and of what is not needed at once
+if TYPE_CHECKING:  # of workers, and of modules that a start does not need at once
     from coordinatord.server.control.control import Control
     from coordinatord.server.daemon.compaction import Compaction
     from coordinatord.server.daemon.embedded import EmbeddedOptions
@@ -73,11 +73,13 @@ if TYPE_CHECKING:  # of workers, and of what is not needed at once
 CLOCK_INTERVAL_S = 1.0
 
 LEAST_CLEANER_BACKOFF_S = 0.01
-"""log.cleaner.backoff.ms may be 0, with which Kafka's cleaner never pauses."""
+"""Shortest pause of the cleaner in seconds. log.cleaner.backoff.ms may be 0, with which Kafka's cleaner never
+pauses.
+"""
 
 
 class Daemon:
-    """One coordinator with all its parts. Call `start`, then `wait`, then `stop`; tests do so in their own loop."""
+    """One coordinator with all its components. Call `start`, then `wait`, then `stop`."""
 
     def __init__(
         self,
@@ -89,8 +91,9 @@ class Daemon:
         part: WorkerConfig | None = None,
         guest: EmbeddedOptions | None = None,
     ) -> None:
-        """`log_worker` writes and flushes the log, by default on its own thread. `part` is the share of the work that
-        a supervisor assigned to this process; without it this is the only process. `guest`: in a program of others.
+        """`log_worker` writes and flushes the log, by default on its own thread. `part` is the share of the work that a
+        supervisor assigned to this process; without it this is the only process. `guest` is set if the daemon runs
+        inside another program.
         """
         self.settings = settings
         self.guest = guest
@@ -119,13 +122,13 @@ class Daemon:
     # Assemble, from the bottom up
 
     def _assemble_nodes(self) -> None:
-        """The nodes, and connections to the other ones."""
+        """Make the nodes, and the connections to the other ones."""
         self.nodes: Nodes
         self.peers: Peers | SeatPeers | None
         self.nodes, self.peers = nodes_and_peers(self.settings, self.part, self.loop)
 
     def _assemble_store(self, log_worker: Worker | None) -> None:
-        """The data directory and its writer; the timers."""
+        """Open the data directory; make its writer and the timers."""
         settings = self.settings
         limit = raise_limit() if self.guest is None else settings.max_connections + RESERVED
         allowed = connections_allowed(settings.max_connections, limit)
@@ -158,7 +161,7 @@ class Daemon:
         self.loading = Loading(self.metrics, is_guest=self.guest is not None)
 
     def _assemble_topics(self) -> None:
-        """The embedded topics; their cleaner."""
+        """Make the embedded topics and their cleaner."""
         shared = self.storage.shared if self.part is None else self.part.shared
         self.topics = Topics(
             self.settings,
@@ -173,7 +176,7 @@ class Daemon:
         self.compaction = self._make_compaction()
 
     def _assemble_groups(self) -> None:
-        """The group coordinator; its ledger."""
+        """Make the group coordinator and its ledger."""
         settings = self.settings
         self.ledger: ledger.Ledger | None = None
         self.ledger_writer = LedgerWriter(
@@ -202,7 +205,7 @@ class Daemon:
         self.topics.on_deleted(self.coordinator.topic_deleted)
 
     def _assemble_transactions(self) -> None:
-        """The transaction coordinator, and the writer of its markers."""
+        """Make the transaction coordinator and the writer of its markers."""
         settings = self.settings
         self.markers = PartitionMarkers(self.topics.transactional, self.coordinator, self.loop.call_soon)
         self.transactions = Transactions(
@@ -223,11 +226,11 @@ class Daemon:
         self.topics.participants = self.participants
 
     def _spread_markers(self) -> MarkerWriter:
-        """Who writes markers: to partitions of other nodes, too, where there are some."""
+        """Return the writer of markers: if there are other nodes, it also writes to their partitions."""
         return self.markers if self.peers is None else spread(self.markers, self.nodes, self.peers, self.storage)
 
     def _assemble_door(self, log_worker: Worker | None) -> None:
-        """Handlers and shortcuts, and what all connections share."""
+        """Make the handlers and shortcuts, and the state that all connections share."""
         handlers = all_handlers(
             self.settings,
             self.nodes,
@@ -262,7 +265,7 @@ class Daemon:
         self.door.router = self.storage.before(self.door.router)
 
     def _assemble_admin(self) -> None:
-        """The admin port, and the state that metrics read at each scrape."""
+        """Make the admin port, and register the state that metrics read at each scrape."""
         self.admin: AdminServer | None = None
         if self.settings.admin is not None:
             hosts = self.settings.admin_allowed_hosts
@@ -328,7 +331,7 @@ class Daemon:
                 )
         self.health.loading("the groups are being loaded")
         self._spawn(self._load())
-        if self.now_ms is self.clock:  # another clock is advanced by the caller who passed it
+        if self.now_ms is self.clock:  # another clock is advanced by the caller that passed it
             self._every(CLOCK_INTERVAL_S, self.clock.follow_wall)
         self._close_idle()
         self.storage.begin(self)
@@ -344,7 +347,9 @@ class Daemon:
         self._spawn(expire_offsets(self.topics.group_configs, self.coordinator, expiry_s))
 
     def _close_idle(self) -> None:
-        """Close idle connections, now and periodically. A timer does it: timers expire after requests were read."""
+        """Close idle connections, now and periodically. A timer does this, because timers expire after requests were
+        read.
+        """
         idle_ms = self.settings.connections_max_idle_ms
         self.timers.alarm(self.now_ms() + max(1, min(idle_ms // 4, 60_000)), self._close_idle)
         self.connections.close_idle(idle_ms)
@@ -385,7 +390,7 @@ class Daemon:
     # Run and stop
 
     async def wait(self) -> None:
-        """Returns after `request_stop`, or when the log fails."""
+        """Return after `request_stop`, or when the log fails."""
         await self._stopping.wait()
 
     def request_stop(self, reason: str) -> None:
@@ -396,7 +401,7 @@ class Daemon:
             self._stopping.set()
 
     async def stop(self) -> int:
-        """Drain and close everything; the exit code. Takes at most shutdown.timeout.ms."""
+        """Drain and close everything; return the exit code. Takes at most shutdown.timeout.ms."""
         for server in self._servers:
             server.close()
         for task in self._tasks:
@@ -433,7 +438,7 @@ class Daemon:
 
     @property
     def _has_unsent(self) -> bool:
-        """Whether any client has not received all of its responses."""
+        """True if some client has not received all of its responses."""
         return self.connections.has_unsent or bool(self.runtime.parked.held_count)
 
     async def _until(self, done: Callable[[], bool], deadline_s: float) -> None:

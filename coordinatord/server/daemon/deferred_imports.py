@@ -1,9 +1,9 @@
-"""What a start leaves for later: modules that the first requests of some kinds need.
+"""Deferred imports: modules that only the first requests of some kinds need.
 
-A start imports what it takes to load groups and to answer the first requests of a classic consumer. Each of MODULES is
-imported where it is first used. `import_later` does so before, once clients can connect and groups are loaded, one
-module at a time, so that it delays a request by some milliseconds at most, and the first heartbeat of the consumer
-protocol by nothing.
+A start imports the modules that load groups and serve the first requests of a classic consumer. Each of MODULES is
+imported where it is first used. `import_later` imports them earlier, once clients can connect and groups are loaded,
+one module at a time: an import delays a request by some milliseconds at most, and the first heartbeat of the consumer
+protocol not at all.
 """
 
 from __future__ import annotations
@@ -36,10 +36,12 @@ MODULES = (
     "coordinatord.broker.log.cleaner",
     "coordinatord.broker.log.cleaner_process",
 )
-"""In the order in which they are likely to be needed; what a module imports is before it where that is large."""
+"""The modules in the order in which they are likely to be needed. The large imports of a module are listed before
+it.
+"""
 
 PAUSE_S = 0.01
-"""Between two modules: requests that have arrived are answered."""
+"""Pause between two modules in seconds, in which requests that have arrived are served."""
 
 
 async def import_later() -> None:

@@ -1,4 +1,4 @@
-"""A daemon in a process of somebody else, and one that tests control.
+"""A daemon inside a process of another program, and a daemon that tests control.
 
 A guest leaves the process as it is: its garbage collector, its limit of open files, its signals.
 """
@@ -20,24 +20,26 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class EmbeddedOptions:
-    """`disk` has its files, None for the operating system's. `faults` are those that tests have made before."""
+    """Options of a daemon inside another program. `disk` holds its files, None for the operating system's. `faults` are
+    the faults of an earlier daemon, which continue.
+    """
 
     disk: Disk | None = None
     faults: Faults | None = None
 
 
 class InlineWorker:
-    """Writes the log on the event loop's thread (log.writer.Worker): for a disk in memory."""
+    """A worker that writes the log on the event loop's thread (log.writer.Worker): for a disk in memory."""
 
     def submit(self, job: Callable[[], None]) -> None:
         job()
 
     def stop(self) -> None:
-        """Nothing is left to do."""
+        """Do nothing: no job waits."""
 
 
 def put_control(daemon: Any, guest: EmbeddedOptions | None) -> Control:
-    """Put a control before the router of an assembled daemon, and on its admin port."""
+    """Replace the router of an assembled daemon by a control, and add the control to its admin port."""
     node: Node = daemon
     faults = guest.faults if guest is not None else None
     control = Control(node, faults or Faults(daemon.settings.test_control_seed))
@@ -52,7 +54,9 @@ def put_control(daemon: Any, guest: EmbeddedOptions | None) -> Control:
 
 
 async def abort(daemon: Any) -> None:
-    """End a daemon as SIGKILL would, as far as it can be seen from outside: nothing is drained, flushed or answered."""
+    """End a daemon as SIGKILL would, as far as that can be seen from outside: without draining, flushing or
+    responding.
+    """
     for server in daemon._servers:
         server.close()
     for task in daemon._tasks:

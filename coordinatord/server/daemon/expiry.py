@@ -1,4 +1,4 @@
-"""Expires committed offsets in slices, between which other work runs."""
+"""Expiry of committed offsets in slices, between which other work runs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from coordinatord.broker.topics.group_configs import GroupConfigs
 from coordinatord.coordination.service.groups import Coordinator
 
 EXPIRY_SLICE_S = 0.001
-"""How long a search for expired offsets may occupy the event loop before other work runs."""
+"""Longest time in seconds that a search for expired offsets may occupy the event loop before other work runs."""
 
 
 async def expire_offsets(group_configs: GroupConfigs, coordinator: Coordinator, interval_s: float) -> None:
-    """Search every `interval_s`, for ever."""
+    """Search every `interval_s` seconds, for ever."""
     while True:
         await asyncio.sleep(interval_s)
         group_configs.refresh()

@@ -1,4 +1,4 @@
-"""State that metrics read at each scrape, on the admin thread: each read is quick and changes nothing."""
+"""State that metrics read at each scrape, on the admin thread. Each read is quick and changes nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from coordinatord.server.daemon.group_status import Watched
 
 MAX_ENDED = 20_000
-"""Rebalances that have ended since the last look of who watches; of more, the last ones are counted."""
+"""Largest number of ended rebalances kept between two reads by a watcher; beyond it, the last ones are counted."""
 
 
 def watch(daemon: Any) -> None:
@@ -45,8 +45,8 @@ def _group_counts(coordinator: Any) -> dict[str, float]:
 
 
 def put_pages(daemon: Any) -> None:
-    """Serve the ledger's page, and the series and the live page of watching/, on the admin port. Its thread imports
-    what these need, not the daemon's start.
+    """Serve the ledger's page, and the series and the live page of monitoring/dashboard/, on the admin port. The admin
+    thread imports the modules that these need, so a daemon's start does not.
     """
     admin, ledger = daemon.admin, daemon.ledger
     if ledger is not None:
@@ -65,7 +65,7 @@ def put_pages(daemon: Any) -> None:
 
 
 def _rebalances(daemon: Any, query: dict[str, list[str]]) -> object:
-    """Rebalances under way, and ended ones, newest first. Called on the admin thread."""
+    """Return rebalances under way, and ended ones, newest first. Called on the admin thread."""
     ledger, group_id = daemon.ledger, query.get("group", [None])[0]
     actors = list(daemon.coordinator.actors.values())
     opened = [ledger.open(actor.group) for actor in actors if group_id in (None, actor.group.group_id)]

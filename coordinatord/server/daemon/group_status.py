@@ -1,9 +1,9 @@
-"""This daemon's groups as watching/ sees them, from its own memory: the series that `coordinatord exporter` would make
-of its log, at its own /metrics, and the live page.
+"""This daemon's groups in the form that monitoring/dashboard/ shows, read from the daemon's own memory: the series that
+`coordinatord exporter` would make from its log, at its own /metrics, and the live page.
 
-A look is made when somebody asks, on the admin thread, and at most one in LOOK_MS: nothing is done while nobody does.
-So commits and ends are those of the looks, and a scrape every 15 s gives a status what it needs. Causes are observed:
-each rebalance that ends is handed over by the ledger.
+A view is made on request, on the admin thread, and at most once in LOOK_MS: without requests there is no work. So
+commits and end offsets are sampled at the times of the views, and a scrape every 15 s is enough for a status. Causes
+are observed: the ledger hands over each rebalance that ends.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kafka_wire.errors import DecodeError
 from kafka_wire.records.consumer_assignment import decode_assignment
 
 LIMITS = Limits(partitions=5_000)
-"""A look at so many takes a second of the admin thread."""
+"""A view of this many partitions takes a second of the admin thread."""
 LOOK_MS = 2_000
 MAX_DEADLINES = 200
 
@@ -53,14 +53,14 @@ class Watched:
         self._histories: dict[str, History] = {}
         self._assigned: dict[str, tuple[Any, Mapping[str, tuple[str, frozenset[TopicPartition]]]]] = {}
         self._known: dict[str, dict[str, tuple[str, int, int | None]]] = {}
-        """Host, partitions and last commit of members, by group and member id; also of those that are gone."""
+        """Host, number of partitions and last commit of members, by group and member id; also of former members."""
 
     def collector(self) -> WatchCollector:
-        """For /metrics."""
+        """Return the collector of /metrics."""
         return WatchCollector(self.view, self._cluster, self._daemon.now_ms)
 
     def part(self, method: str, path: str, query: Mapping[str, str], token: str) -> tuple[int, object]:
-        """For /groups."""
+        """Return the status and the body of a response for /groups."""
         answers = Answers(self.view, self._cluster, self._daemon.now_ms, lambda: None, self._whole)
         return answers.part(method, path, query, token)
 
@@ -68,7 +68,7 @@ class Watched:
         return str(self._daemon.data.cluster_id)
 
     def view(self) -> View:
-        """The groups as they are, or were LOOK_MS ago. Called on threads of the admin port."""
+        """Return the view of the groups, at most LOOK_MS old. Called on threads of the admin port."""
         with self._lock:
             now_ms = self._daemon.now_ms()
             if self._view is None or not 0 <= now_ms - self._view.at_ms < LOOK_MS:
@@ -117,7 +117,7 @@ class Watched:
         return self._histories.setdefault(group_id, History())
 
     def _committed(self, group: Group) -> set[TopicPartition]:
-        """The partitions with offsets; their trails have the last commits now."""
+        """Return the partitions with committed offsets, and add the last commits to their trails."""
         found: set[TopicPartition] = set()
         history = self._history(group.group_id)
         for topic, partitions in list(group.offsets.items()):
@@ -132,7 +132,7 @@ class Watched:
         return found
 
     def _members(self, group: Group) -> Mapping[str, tuple[str, frozenset[TopicPartition]]]:
-        """Each member's host and what it has been assigned, decoded anew when that may have changed."""
+        """Return each member's host and assigned partitions, decoded again when these may have changed."""
         consumer = group.consumer
         if consumer is None:
             version: Any = (group.generation_id, group.state)
@@ -158,7 +158,9 @@ class Watched:
         return found
 
     def _lives(self, group: Group, history: History) -> list[Life]:
-        """With what the ledger does not have of members that a look has seen: host, partitions, last commit."""
+        """Return the members' lives. The ledger lacks their hosts, partitions and last commits: these are added for
+        members that a view has contained.
+        """
         known = self._known.setdefault(group.group_id, {})
         for member_id, (host, places) in self._members(group).items():
             times = [history.times[place][-1] for place in places if place in history.times]
@@ -173,7 +175,7 @@ class Watched:
         return told
 
     def _members_now(self, group: Group) -> Members:
-        """What the rules ask of the group's members."""
+        """Return the group's members in the form that the rules need."""
         size, consumer = _size(group), group.consumer
         if size and consumer is None:
             return Members(True, topics=group.subscribed_topics)
@@ -204,7 +206,7 @@ class Watched:
         return standing(group.group_id, trail, partition, now_ms, members=members, rules=self._rules)
 
     def _ends(self, place: TopicPartition, now_ms: int) -> Ends | None:
-        """Known to the worker that leads the partition alone."""
+        """Return the partition's ends; only the worker that leads the partition has them."""
         partition = self._daemon.topics.catalogue.partition(*place)
         if partition is None or not partition.is_here:
             return None
@@ -242,13 +244,13 @@ class Watched:
         return {"began_ms": opened["began_ms"], "waits_for": [clients.get(each, each) for each in waits_for]}
 
     def _whole(self, view: GroupView) -> GroupView:
-        """With the deadlines that run now."""
+        """Return `view` with the current deadlines."""
         actor = self._daemon.coordinator.actors.get(view.group_id)
         return view if actor is None else replace(view, deadlines=_deadlines(actor.group))
 
 
 def _assigned(group: Group, data: bytes) -> frozenset[TopicPartition]:
-    """A classic member's assignment; none if it is not a consumer's."""
+    """Return a classic member's assigned partitions; none if the assignment is not of the consumer protocol."""
     if group.protocol_type != "consumer" or not data:
         return frozenset()
     try:
@@ -262,7 +264,7 @@ def _size(group: Group) -> int:
 
 
 def _deadlines(group: Group) -> list[Deadline]:
-    """What runs out unless somebody acts; a heartbeat or a commit begins a session anew."""
+    """Return the deadlines of the group and its members. A heartbeat or a commit starts a session again."""
     wait_ms = group.rebalance_timeout_ms()
     told = [
         ("waits no longer for members", "the group", group.join_deadline_ms, wait_ms),

@@ -1,7 +1,7 @@
 """The handlers of all APIs that a daemon offers.
 
-What a consumer needs at once is made at the start. The others are made by the first request for one of them, so that a
-start does not import their modules (`lazy_handlers`).
+The handlers that every consumer needs are made at the start. The others are made by the first request for one of their
+APIs, so that a start does not import their modules (`lazy_handlers`).
 """
 
 from __future__ import annotations
@@ -43,31 +43,33 @@ TRANSACTIONAL_OFFSETS_APIS = (ApiKey.TXN_OFFSET_COMMIT,)
 
 
 def any_refusal(request: Any, version: int, error: ErrorCode) -> Any:
-    """The response to a request of any API that carries an error for all of it (net.door.Refusal)."""
+    """Return the response to a request of any API that carries an error for all of it (net.door.Refusal)."""
     from coordinatord.server.access.error_responses import refusal
 
     return refusal(request, version, error)
 
 
 def serves_consumer_protocol(settings: Settings) -> bool:
-    """Whether group.coordinator.rebalance.protocols has KIP-848's protocol."""
+    """Return whether group.coordinator.rebalance.protocols contains KIP-848's protocol."""
     return "consumer" in settings.group_coordinator_rebalance_protocols
 
 
 def offered(handlers: Iterable[int], settings: Settings) -> set[int]:
-    """The APIs that ApiVersions tells of: clients that find no consumer protocol fall back to the classic one."""
+    """Return the APIs that ApiVersions lists. Clients that do not find the consumer protocol there fall back to the
+    classic one.
+    """
     hidden = () if serves_consumer_protocol(settings) else CONSUMER_GROUP_APIS
     return {*handlers}.difference(hidden)
 
 
 def features(settings: Settings) -> dict[str, int]:
-    """Those that ApiVersions tells of, with their levels."""
+    """Return the features that ApiVersions lists, with their levels."""
     consumer = {"group.version": 1} if serves_consumer_protocol(settings) else {}
     return {**consumer, "transaction.version": SERVER_VERSION}
 
 
 def _switched_off(context: RequestContext, request: Any) -> Any:
-    """The answer, as Kafka's, to who uses the consumer protocol all the same."""
+    """Return Kafka's error response to a client that uses the consumer protocol although it is switched off."""
     return refuse(request, context.api_version, ErrorCode.UNSUPPORTED_VERSION)
 
 
@@ -87,7 +89,9 @@ def all_handlers(
     participants: TransactionCoordinator,
     markers: PartitionMarkers,
 ) -> dict[int, Any]:
-    """By api key. `participants` is the transaction coordinator as partitions ask it, wherever it is."""
+    """Return the handlers by API key. `participants` is the transaction coordinator as partitions call it, on this or
+    another node.
+    """
     membership = Membership(
         coordinator,
         max_group_id_bytes=settings.group_id_max_bytes,

@@ -8,7 +8,7 @@ from coordinatord.coordination.transactions.state import TransactionSettings
 
 
 def group_settings(settings: Settings) -> GroupSettings:
-    """The limits of classic groups, and of offsets."""
+    """Return the limits of classic groups, and of offsets."""
     return GroupSettings(
         min_session_timeout_ms=settings.group_min_session_timeout_ms,
         max_session_timeout_ms=settings.group_max_session_timeout_ms,
@@ -20,7 +20,7 @@ def group_settings(settings: Settings) -> GroupSettings:
 
 
 def transaction_settings(settings: Settings) -> TransactionSettings:
-    """The limits of transactional ids."""
+    """Return the limits of transactional ids."""
     return TransactionSettings(
         max_timeout_ms=settings.transaction_max_timeout_ms,
         id_expiration_ms=settings.transactional_id_expiration_ms,

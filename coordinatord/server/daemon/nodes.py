@@ -19,8 +19,8 @@ if TYPE_CHECKING:  # of several processes
 def nodes_and_peers(
     settings: Settings, part: WorkerConfig | None, loop: asyncio.AbstractEventLoop
 ) -> tuple[Nodes, Peers | SeatPeers | None]:
-    """One process has itself alone; a worker has the other workers; a node that leads a share of the partitions gets to
-    know the others later.
+    """Return the nodes, and the connections to the others. A single process has itself alone; a worker has the other
+    workers; a node that leads a share of the partitions gets the others later.
     """
     node_id, rack = settings.node_id, settings.broker_rack
     if part is not None:
@@ -39,8 +39,8 @@ def nodes_and_peers(
 
 
 def spread(here: PartitionMarkers, nodes: Nodes, peers: Peers | SeatPeers, storage: Storage) -> SpreadMarkers:
-    """The writer of markers to partitions of all nodes. Where another node may take over this one's coordinators, their
-    markers have its term.
+    """Return the writer of markers to partitions of all nodes. Where another node may take over this node's
+    coordinators, their markers carry the term of this node's lease.
     """
     from coordinatord.coordination.transactions.remote_transactions import SpreadMarkers
     from coordinatord.transport.cluster.peers import SeatPeers

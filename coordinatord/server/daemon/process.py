@@ -35,14 +35,14 @@ async def _run(
     on_listening: Callable[[Daemon], None],
     part: WorkerConfig | None,
 ) -> int:
-    daemon = Daemon(settings, loop, part=part)  # may wait for another node's lease, and says so
+    daemon = Daemon(settings, loop, part=part)  # may wait for another node's lease, and logs that
     gather(loop.call_soon)
 
     def stop(number: int, _frame: FrameType | None) -> None:
         loop.call_soon_threadsafe(daemon.request_stop, signal.Signals(number).name)
 
     for number in STOP_SIGNALS:
-        # Not the loop's own handlers: to remove those brings back the default action, death, if only for a moment.
+        # Not the loop's own handlers: removing those restores the default action, death, if only for a moment.
         signal.signal(number, stop)
     if part is not None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())  # the supervisor blocked them
@@ -53,8 +53,8 @@ async def _run(
     finally:
         code = await daemon.stop()
         for number in STOP_SIGNALS:
-            # Another one must not kill what has stopped in order: a worker's supervisor and a signal to its process
-            # group both stop it, and a user may press Ctrl-C again.
+            # A further signal must not kill a process that has stopped in order: a worker's supervisor and a signal to
+            # its process group both stop it, and a user may press Ctrl-C again.
             signal.signal(number, signal.SIG_IGN)
     return code
 
@@ -62,7 +62,7 @@ async def _run(
 def run(
     settings: Settings, on_listening: Callable[[Daemon], None] = lambda daemon: None, part: WorkerConfig | None = None
 ) -> int:
-    """Serve until a signal or a failure of the log; returns the exit code. `on_listening` is called when clients can
+    """Serve until a signal or a failure of the log; return the exit code. `on_listening` is called when clients can
     connect.
     """
     try:

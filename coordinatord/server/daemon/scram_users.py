@@ -1,4 +1,4 @@
-"""Users' SCRAM credentials in the metadata log. A start without them imports nothing more."""
+"""Users' SCRAM credentials in the metadata log. A start without them imports no further module."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCRAM_RECORDS: Final = (11, 22)
 
 
 class ScramUsers:
-    """Keeps the credentials."""
+    """The credentials of the metadata log, and the handlers of their APIs."""
 
     def __init__(self, metadata: MetadataLog) -> None:
         self._metadata = metadata
@@ -30,13 +30,13 @@ class ScramUsers:
 
     @cached_property
     def credentials(self) -> ScramCredentials:
-        """They are read when the first of them is, or somebody logs in."""
+        """The credentials, made when their first record is read or a client authenticates."""
         from coordinatord.broker.metadata.scram import ScramCredentials
 
         return ScramCredentials()
 
     def handlers(self, handlers: Mapping[int, Any], nodes: Nodes, peers: Peers | SeatPeers | None) -> dict[int, Any]:
-        """These handlers and those of credentials."""
+        """Return these handlers and those of credentials."""
 
         def scram() -> Handlers:
             from coordinatord.broker.metadata.scram import ScramApis

@@ -1,4 +1,4 @@
-"""Listeners with TLS or SASL: a daemon that has PLAINTEXT ones alone does not import this."""
+"""Listeners with TLS or SASL. A daemon whose listeners are all PLAINTEXT does not import this module."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Listening = asyncio.Server | Handshakes
 
 
 class Daemon(Protocol):
-    """What a secured listener needs of the daemon."""
+    """The attributes of the daemon that a secured listener uses."""
 
     settings: Settings
     loop: asyncio.AbstractEventLoop
@@ -47,14 +47,16 @@ class Daemon(Protocol):
 
 
 class SecuredListeners:
-    """The doors of a daemon's listeners, made when a listener's first socket is to be served. Raises SecurityError."""
+    """The `ServerContext`s of a daemon's listeners, made when a listener's first socket is to be served. Raises
+    SecurityError.
+    """
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
         self._doors: dict[str, ServerContext] = {}
         self._tls: dict[str, Tls] = {}
         self.material: Material | None = made_for(daemon.settings)
-        """What test.users made; None without it."""
+        """The keys, certificates and users that test.users made; None without it."""
 
     async def listen(self, name: str, listening: socket.socket) -> Listening:
         """Serve a bound socket of a listener."""
@@ -111,7 +113,7 @@ class SecuredListeners:
         return door
 
     def _stored(self, mechanism: str, user: str) -> Any:
-        """A credential of the metadata log."""
+        """Return a credential of the metadata log."""
         return self._daemon.scram_users.credentials.find(mechanism, user)
 
     def _gate(self, name: str, protocol: str) -> ServerContext:
@@ -139,7 +141,9 @@ class SecuredListeners:
 
 
 def by_certificate(rules: str) -> Callable[[Connection, Any], None]:
-    """Who shows a certificate is called what the rules make of its distinguished name. Raises SecurityError."""
+    """Return a function that sets a connection's principal: the rules map the distinguished name of the client's
+    certificate to its name. Raises SecurityError for invalid rules or if `cryptography` is not installed.
+    """
     try:
         from coordinatord.transport.security.certificates import subject_of
     except ImportError:

@@ -1,7 +1,7 @@
-"""Where a daemon's records are: in its directory, or in PostgreSQL with a working copy in its directory.
+"""The store of a daemon's records: its directory, or PostgreSQL with a working copy in its directory.
 
-Both give the daemon the same data directory and the same writer over it. What the other one has besides stands between
-the parts where there is something to do: the flusher, the gate of responses, a door before the router.
+Both give the daemon the same data directory and the same writer over it. PostgreSQL's additions replace or wrap single
+components: the flusher, the gate of responses, the router.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ if TYPE_CHECKING:
 
 
 class Storage(Protocol):
-    """What the daemon does with either. `flusher` is None for the data directory's own."""
+    """The interface of both stores. `flusher` is None for the data directory's own."""
 
     data: DataDirectory
 
     @property
     def shared(self) -> Sharing | None:
-        """What the nodes of other machines that lead, too, share with this one."""
+        """State that this node shares with leading nodes on other machines."""
 
     @property
     def published(self) -> tuple[Published | None, Read | None]:
-        """For the metadata log, where another of these nodes owns it."""
+        """Publisher and reader of the metadata log, where another of these nodes owns it."""
 
     @property
     def flusher(self) -> Flushing | None: ...
 
     def gate_of(self, gate: Gate) -> Gate:
-        """The gate for responses, over the log's."""
+        """Return the gate for responses, around the log's gate."""
 
     def before(self, router: Serving) -> Serving:
-        """What requests meet before the router."""
+        """Return the handler of requests that replaces the router and calls it."""
 
     def begin(self, daemon: Any) -> None:
-        """The daemon begins to serve."""
+        """Start the work of a serving node, when the daemon begins to serve."""
 
     def stopping(self, seconds: float) -> None:
-        """It stops, and has this long."""
+        """Prepare for the stop of the daemon, which leaves `seconds` for it."""
 
     def close(self) -> None:
-        """Its log and its connections are closed."""
+        """Close the store's connections, after its log was closed."""
 
 
 class DirectoryStorage:
@@ -69,25 +69,27 @@ class DirectoryStorage:
         self.published = (None, None)
 
     def gate_of(self, gate: Gate) -> Gate:
-        """The log's own."""
+        """Return the log's own gate."""
         return gate
 
     def before(self, router: Serving) -> Serving:
-        """Nothing else."""
+        """Return the router itself."""
         return router
 
     def begin(self, daemon: Any) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def stopping(self, seconds: float) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 def open_storage(settings: Settings, nodes: Nodes, part: WorkerConfig | None, guest: EmbeddedOptions | None) -> Storage:
-    """Open what the setting `storage` names. Raises LogError. PostgreSQL's blocks until this node leads."""
+    """Open the store that the setting `storage` names. For PostgreSQL this blocks until this node leads. Raises
+    LogError.
+    """
     catalogued = catalogue_file.catalogued
     if settings.storage != "directory":
         from coordinatord.server.daemon.handlers import features, offered

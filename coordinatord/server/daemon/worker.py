@@ -1,9 +1,9 @@
-"""A worker and its supervisor: what the worker is given, and the connection between them.
+"""A worker's configuration from its supervisor, and the connection between the two.
 
 The connection carries one word per line. The worker sends `listening` (and its admin URL) when clients can connect, and
 `changed` when it has changed the catalogue or the cluster's metadata; the supervisor forwards `changed` to the other
-workers. If the connection breaks, the supervisor is dead, and the worker stops in order: nothing would restart or stop
-it any more.
+workers. If the connection breaks, the supervisor is dead, and the worker stops in order, because no process would
+restart or stop it any more.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ CHANGED = b"changed"
 LISTENING = b"listening"
 
 PUBLISH_S = 0.1
-"""How long a started worker waits for another one that has the lock, before it looks again."""
+"""Seconds between attempts of a started worker to publish its start while another worker holds the lock."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """What a worker is given. `sockets` are bound and already listen; `addresses` has, per listener, the address of
-    every worker that clients are told; `peer_paths` has every worker's Unix socket, and `peer_socket` is this worker's.
+    """A worker's configuration. `sockets` are bound and already listen; `addresses` has, per listener, every worker's
+    address as clients receive it; `peer_paths` has every worker's Unix socket, and `peer_socket` is this worker's.
     """
 
     worker: int
@@ -50,9 +50,9 @@ class WorkerConfig:
     shared: Shared
     line: socket.socket
     is_recovered: bool
-    """Nothing has been written since the supervisor recovered the data."""
+    """True if nothing has been written since the supervisor recovered the data."""
     placed: MovedPartitions | None = None
-    """What tests have moved; None unless they may (test.control.enable)."""
+    """The partitions that tests have moved; None without test.control.enable."""
 
 
 class Line(asyncio.Protocol):
@@ -67,7 +67,7 @@ class Line(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """The supervisor sends nothing but `changed`; several of them need one refresh."""
+        """Refresh. The supervisor sends no other word than `changed`, and one refresh covers several of them."""
         self._changed()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -79,7 +79,7 @@ class Line(asyncio.Protocol):
 
 
 class Daemon(Protocol):
-    """What the connection needs of the daemon."""
+    """The methods of the daemon that the connection uses."""
 
     metadata: MetadataLog
     control: Control | None

@@ -1,4 +1,4 @@
-"""`coordinatord export`: copies our data into a freshly formatted data directory of a Kafka broker.
+"""`coordinatord export`: copies coordinatord's data into a freshly formatted data directory of a Kafka broker.
 
 A broker accepts a partition directory when the cluster's metadata has a topic of that name and id with this broker as
 a replica; it renames all other directories to `…-stray` (LogManager.isStray). So the topics go into the
@@ -79,7 +79,7 @@ def export(source: Path, target: Path, controllers: Sequence[Path] = (), *, dry_
         added = topic_records(topics, Replica(node_id, directory_id, elr=features.get(ELR_VERSION, 0) > 0))
         next_producer_id = max(producer_ids.read_next(SOURCE, str(source)), taken_producer_id + 1)
         if next_producer_id:
-            # Producer ids that we have assigned must not be assigned again.
+            # Producer ids that coordinatord has assigned must not be assigned again.
             added.append(encode_record(ProducerIdsRecord(node_id, next_producer_id=next_producer_id), 0))
         if not dry_run:
             _write(source, target, taken, metadata_directories, added)
@@ -112,7 +112,7 @@ def _check_target(target: Path, owner: dict[str, str], metadata_directories: Seq
 
 
 def _features(directories: Sequence[Path]) -> dict[str, int]:
-    """The feature levels with which all of `directories` were formatted."""
+    """Return the feature levels with which all of `directories` were formatted."""
     all_features = []
     for directory in directories:
         found = read_bootstrap(directory)
@@ -125,7 +125,7 @@ def _features(directories: Sequence[Path]) -> dict[str, int]:
 
 
 def _look(source: Path) -> tuple[list[Topic], list[Partition], list[Row], int]:
-    """Topics, partitions with a directory, rows of the report, and the greatest producer id."""
+    """Return the topics, the partitions with a directory, the rows of the report, and the greatest producer id."""
     content = catalogue_file.read(SOURCE, f"{source}/{catalogue_file.FILE}")
     entries = content.topics
     found = {}
@@ -164,7 +164,7 @@ def _write(
         for partition in taken:
             directory = target / partition.path.name
             directory.mkdir()
-            made.append(directory)  # not before: what was there is not ours to remove
+            made.append(directory)  # not before: an existing directory must not be removed after a failure
             copy(partition, directory, indexes=True)
         keys = {(partition.topic, partition.index) for partition in taken}
         for name in CHECKPOINTS:

@@ -37,7 +37,7 @@ _RENAMED = re.compile(r".*\.[0-9a-f]{32}-(delete|future|stray)\Z")
 
 
 class ExchangeError(Exception):
-    """Why the import or export is not possible: a sentence that says what to do."""
+    """The reason why the import or export is not possible: a sentence that names a remedy."""
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ class Row:
 
 @dataclass(slots=True)
 class Report:
-    """What was done, or would be: one row per topic, and notes."""
+    """The topics that were processed, or would be: one row per topic, and notes."""
 
     rows: list[Row]
     remarks: list[str] = field(default_factory=list)
@@ -82,7 +82,7 @@ class Report:
 
 @contextlib.contextmanager
 def unused(path: Path) -> Iterator[None]:
-    """Lock a data directory against other processes, as its owner would; ExchangeError while a process uses it.
+    """Lock a data directory against other processes, as its owner would. Raises ExchangeError while a process uses it.
 
     Nothing is written, and a read-only directory is sufficient: the lock is a shared one.
     """
@@ -105,7 +105,9 @@ def unused(path: Path) -> Iterator[None]:
 
 
 def properties(path: Path, *, versions: tuple[str, ...] = (str(checkpoint.META_VERSION),)) -> dict[str, str]:
-    """meta.properties of a formatted directory, in one of these versions; brokers before KRaft wrote version 0."""
+    """Return meta.properties of a formatted directory, in one of these versions; brokers before KRaft wrote version 0.
+    Raises ExchangeError for any other directory.
+    """
     if not path.is_dir():
         raise ExchangeError(f"{path} is not a directory.")
     file = path / checkpoint.META_PROPERTIES
@@ -123,8 +125,8 @@ def properties(path: Path, *, versions: tuple[str, ...] = (str(checkpoint.META_V
 
 
 def partitions(path: Path) -> tuple[list[Partition], list[str]]:
-    """The partitions of a data directory, and the names of directories that Kafka has renamed out of use. Directories
-    with neither a segment nor a topic id belong to no partition and are skipped.
+    """Return the partitions of a data directory, and the names of directories that Kafka has renamed out of use.
+    Directories with neither a segment nor a topic id belong to no partition and are skipped.
     """
     found, aside = [], []
     for entry in sorted(path.iterdir()):
@@ -144,8 +146,8 @@ def _looks_like_one(directory: Path) -> bool:
 
 
 def batches(path: Path, next_offset: int = 0) -> Iterator[Scanned]:
-    """Every batch of a segment, with its CRC checked, of offsets from `next_offset` on. LogDamaged at the first invalid
-    one.
+    """Return every batch of a segment, with its CRC checked, of offsets from `next_offset` on. Raises LogDamaged at the
+    first invalid one.
     """
     file = SOURCE.open(str(path))
     try:
@@ -155,8 +157,9 @@ def batches(path: Path, next_offset: int = 0) -> Iterator[Scanned]:
 
 
 def examine(partition: Partition, *, clean: bool) -> Copied:
-    """Read a whole partition. Every batch must be valid, except at the last segment's end after an unclean stop. What
-    `copy` would copy must be regular files: Kafka makes no others, and a link could lead to any file of this machine.
+    """Read a whole partition and return its totals. Every batch must be valid, except at the last segment's end after
+    an unclean stop. The files that `copy` would copy must be regular files: Kafka makes no others, and a link could
+    lead to any file of this machine. Raises LogDamaged and ExchangeError.
     """
     found = Copied()
     names = sorted(each.name for each in partition.path.iterdir())
@@ -194,8 +197,9 @@ def examine(partition: Partition, *, clean: bool) -> Copied:
 
 
 def copy(partition: Partition, target: Path, *, indexes: bool) -> None:
-    """Copy a partition's files into a new directory, durably. Indexes of a partition that was not closed end in zeros:
-    both sides rebuild them."""
+    """Copy a partition's files into a new directory, durably. The indexes of a partition that was not closed end in
+    zeros; without `indexes` they are left out, and both sides rebuild them.
+    """
     for entry in partition.path.iterdir():
         if not _belongs(entry.name, indexes=indexes):
             continue

@@ -1,4 +1,4 @@
-"""`coordinatord import`: creates our data directory from the data directories of a stopped Kafka broker.
+"""`coordinatord import`: creates a data directory of coordinatord from those of a stopped Kafka broker.
 
 Partitions are copied unchanged, with their indexes if the broker was stopped cleanly. Names, ids, partitions and
 settings of topics come from the broker's copy of the cluster's metadata; without one (a broker before KRaft) names, ids
@@ -44,14 +44,16 @@ from coordinatord.server.exchange.kafka_metadata import LEFT_BEHIND, KafkaMetada
 TIERED = "remote.storage.enable"
 
 MAX_PRODUCER_ID = 1 << 62
-"""Controllers count producer ids from 0, so none comes near; ids beyond an int64 could not be given out."""
+"""Controllers count producer ids from 0, so none comes near this; ids beyond an int64 could not be assigned."""
 
 SHOWN = 5
-"""Maximum names listed in a sentence; the rest are counted."""
+"""Maximum number of names listed in a sentence; the others are counted."""
 
 
 def import_(sources: Sequence[Path], target: Path, settings: Settings, *, dry_run: bool = False) -> Report:
-    """Create `target` from `sources`, the directories of one broker. ExchangeError or LogDamaged has the reason."""
+    """Create `target` from `sources`, the directories of one broker. Raises ExchangeError or LogDamaged with the
+    reason.
+    """
     with contextlib.ExitStack() as held:
         for source in sources:
             held.enter_context(unused(source))
@@ -135,7 +137,7 @@ class _Broker:
 
 
 def _topics_of(found: Sequence[Partition]) -> dict[bytes, KafkaTopic]:
-    """The topics according to the partition directories."""
+    """Return the topics according to the partition directories."""
     topics: dict[str, KafkaTopic] = {}
     for partition in found:
         topic_id = checkpoint.read_topic_id(SOURCE, str(partition.path)) or bytes(16)
@@ -153,7 +155,7 @@ def _topics_of(found: Sequence[Partition]) -> dict[bytes, KafkaTopic]:
 
 
 def _check_topics(topics: Mapping[bytes, KafkaTopic]) -> None:
-    """Raises ExchangeError for topics that no controller makes."""
+    """Raise ExchangeError for topics that no controller creates."""
     names: set[str] = set()
     for topic in topics.values():
         reason = why_invalid(topic.name)
@@ -167,7 +169,7 @@ def _check_topics(topics: Mapping[bytes, KafkaTopic]) -> None:
 
 
 def _match(broker: _Broker, topics: Mapping[bytes, KafkaTopic]) -> list[Partition]:
-    """The partitions to import: every partition of the cluster's topics must be present."""
+    """Return the partitions to import. Every partition of the cluster's topics must be present."""
     by_name = {topic.name: topic for topic in topics.values()}
     taken, strays = [], []
     for partition in broker.partitions:
@@ -201,7 +203,7 @@ def _match(broker: _Broker, topics: Mapping[bytes, KafkaTopic]) -> list[Partitio
 def _entries(
     topics: Mapping[bytes, KafkaTopic], metadata: KafkaMetadata | None, settings: Settings
 ) -> tuple[dict[str, catalogue_file.Entry], list[str]]:
-    """Our catalogue of these topics, and notes for the report."""
+    """Return the catalogue entries of these topics, and notes for the report."""
     entries, remarks = {}, []
     for topic in sorted(topics.values(), key=lambda each: each.name):
         wanted = metadata.configs.get(topic.name, {}) if metadata is not None else {}
@@ -228,7 +230,7 @@ def _entries(
 
 
 def _understood(wanted: Mapping[str, str], settings: Settings) -> tuple[dict[str, str], list[str]]:
-    """The settings that we support, and the names of the rest."""
+    """Return the supported settings, and the names of the others."""
     configs: dict[str, str] = {}
     refused = []
     for name, value in sorted(wanted.items()):
@@ -268,7 +270,7 @@ def _write_own_files(
             offsets |= checkpoint.read_offsets(SOURCE, f"{source}/{name}")
         offsets = {key: offsets[key] for key in offsets.keys() & keys}
         if name == checkpoint.RECOVERY_POINT:
-            offsets = dict.fromkeys(keys, 0) | offsets  # ours, whatever else shows it
+            offsets = dict.fromkeys(keys, 0) | offsets  # an entry marks a partition as coordinatord's own
         checkpoint.write_offsets(DISK, f"{path}/{name}", offsets)
     checkpoint.write_properties(
         DISK,
@@ -298,7 +300,7 @@ def _check_target(target: Path, sources: Sequence[Path]) -> None:
 
 
 def _entries_of(target: Path) -> list[Path]:
-    """A directory's entries, except those that a file system creates in its root."""
+    """Return a directory's entries, except those that a file system creates in its root."""
     return sorted(entry for entry in target.iterdir() if entry.name != "lost+found")
 
 
@@ -308,7 +310,7 @@ def _aside(target: Path) -> Path:
 
 @contextlib.contextmanager
 def _in_place_of(target: Path) -> Iterator[Path]:
-    """A directory to fill, which becomes `target` at the end and is removed after a failure."""
+    """Yield a directory to fill, which becomes `target` at the end and is removed after a failure."""
     target = target.resolve()
     aside = _aside(target)
     aside.mkdir(parents=True)
@@ -319,7 +321,7 @@ def _in_place_of(target: Path) -> Iterator[Path]:
         if aside.parent == target:
             for entry in sorted(aside.iterdir()):
                 goal = target / entry.name
-                if os.path.lexists(goal):  # come since we looked, and not ours to replace or remove
+                if os.path.lexists(goal):  # created since the check of the target: it must not be replaced or removed
                     raise ExchangeError(f"{goal} is there already: name an empty directory (--data-dir).")
                 os.rename(entry, goal)
                 moved.append(goal)

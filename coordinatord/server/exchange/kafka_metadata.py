@@ -1,4 +1,4 @@
-"""Reads and extends the metadata of a KRaft cluster: topic names, ids, partitions, settings, and used producer ids.
+"""Reader and writer of the metadata of a KRaft cluster: topic names, ids, partitions, settings, and used producer ids.
 
 A node's `__cluster_metadata-0` holds snapshots and the log after them. Records of a metadata transaction count once it
 has ended (KIP-868). The first controller writes `bootstrap.checkpoint` into an empty log; it may hold records of any
@@ -42,10 +42,14 @@ _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint\Z")
 _SEGMENT = re.compile(r"\d{20}\.log\Z")
 
 RECORDS_A_BATCH = 1_000
-"""A partition's record takes about 60 bytes, and Kafka's readers of these files accept batches of up to 8 MiB."""
+"""Records per batch. A partition's record takes about 60 bytes, and Kafka's readers of these files accept batches of up
+to 8 MiB.
+"""
 
 LEFT_BEHIND = {10: "delegation tokens", 11: "SCRAM credentials", 14: "client quotas", 18: "ACLs"}
-"""Record types that an operator configured and that are not imported: make them again with the usual tools."""
+"""Record types that an operator configured and that are not imported: the operator makes them again with the usual
+tools.
+"""
 
 
 @dataclass(slots=True)
@@ -71,7 +75,7 @@ class KafkaMetadata:
     _transaction: list[Any] | None = None
 
     def add(self, data: bytes) -> None:
-        """Apply a record, given its value. DecodeError when it is not valid."""
+        """Apply a record, given its value. Raises DecodeError when the value is not valid."""
         try:
             record = decode_record(data)
         except UnknownMetadataRecordError as unknown:
@@ -115,9 +119,9 @@ class KafkaMetadata:
 
 
 def read_log(directory: Path, *, clean: bool) -> KafkaMetadata:
-    """The state in a node's metadata directory: its newest snapshot, and the log from there on.
+    """Return the state in a node's metadata directory: its newest snapshot, and the log from there on.
 
-    The log's end may be torn unless the node stopped cleanly. LogDamaged for any other damage.
+    The log's end may be torn unless the node stopped cleanly. Raises LogDamaged for any other damage.
     """
     found = KafkaMetadata()
     names = sorted(entry.name for entry in directory.iterdir())
@@ -138,7 +142,9 @@ def read_log(directory: Path, *, clean: bool) -> KafkaMetadata:
 
 
 def read_bootstrap(directory: Path) -> KafkaMetadata:
-    """The state in the `bootstrap.checkpoint` of a formatted directory."""
+    """Return the state in the `bootstrap.checkpoint` of a formatted directory. Raises ExchangeError without that
+    file.
+    """
     path = directory / BOOTSTRAP
     if not path.is_file():
         raise ExchangeError(f"{directory} has no {BOOTSTRAP}: format it with Kafka's kafka-storage.sh first.")
@@ -148,7 +154,9 @@ def read_bootstrap(directory: Path) -> KafkaMetadata:
 
 
 def extend_bootstrap(directory: Path, added: Sequence[bytes]) -> bytes:
-    """The bytes of `bootstrap.checkpoint` with more (encoded) records, before the control record that ends it."""
+    """Return the bytes of `bootstrap.checkpoint` with more (encoded) records, before the control record that ends
+    it.
+    """
     out = bytearray()
     footer = b""
     next_offset = 0
@@ -177,18 +185,18 @@ class Replica:
     """The broker that has all partitions, and its cluster's replica features."""
 
     node_id: int
-    #: None where the cluster's metadata.version has no log directories
+    #: None if the cluster's metadata.version has no log directories
     directory_id: bytes | None
-    #: whether the controller keeps eligible leader replicas (KIP-966)
+    #: true if the controller keeps eligible leader replicas (KIP-966)
     elr: bool
 
 
 def topic_records(topics: Iterable[tuple[KafkaTopic, dict[str, str]]], replica: Replica) -> list[bytes]:
-    """Records for topics whose partitions lie on one broker: (topic, settings).
+    """Return the encoded records of topics, given as (topic, settings), whose partitions are on one broker.
 
-    They have no leader yet; the broker is elected when it registers. A controller that keeps eligible leader replicas
-    treats a broker that it has never seen as crashed and removes it from the in-sync replicas: then it can be elected
-    only as the last known leader, so the records name it as that from the start.
+    The partitions have no leader yet; the broker is elected when it registers. A controller that keeps eligible leader
+    replicas treats a broker that has never registered as crashed and removes it from the in-sync replicas: then it can
+    be elected only as the last known leader, so the records name it as that from the start.
     """
     out = []
     version = 2 if replica.elr else 0 if replica.directory_id is None else 1

@@ -35,37 +35,37 @@ if TYPE_CHECKING:
     from coordinatord.coordination.service.groups import Coordinator, GroupActor
 
 MAX_KNOWN = 4096
-"""How many members to remember: 3 KB each with four partitions, 6 KB with MAX_PARTITIONS."""
+"""Largest number of stored members: 3 KB each with four partitions, 6 KB with MAX_PARTITIONS."""
 
 KEPT_MS: Final = 60_000
-"""When the table is full, it is cleared, but at most once in this time. So the shapes made in vain cost less than a
+"""Time in ms: a full table is cleared, but at most once in this time. So the shapes made in vain cost less than a
 thousandth of a core.
 """
 
 WHOSE_AT: Final = 8
-"""Where the bytes begin that say whose commit it is: client id, no tags, group, generation, member. Where one of their
-lengths takes two bytes, the slice ends too early. It is still the same only for the same bytes, and the rest of the
-request is compared with the shape.
+"""Position of the bytes that identify the sender: client id, no tags, group, generation, member. If one of their
+lengths takes two bytes, the slice ends too early. It is still equal only for equal bytes, and the rest of the request
+is compared with the shape.
 """
 
 CLIENT_ID_BYTES_AT: Final = 9
-"""The second byte of the client id's length."""
+"""Position of the second byte of the client id's length."""
 
 BODY_AT: Final = 11
-"""Where a request with an empty client id begins after its header."""
+"""Position at which a request with an empty client id begins after its header."""
 
 GENERATION_BYTES: Final = 4
 
 
 class Topics(Protocol):
-    """What the shortcut needs of the topics."""
+    """The attribute of the topics that the shortcut reads."""
 
     deletions: int
-    """Changes when a topic is deleted."""
+    """A number that changes when a topic is deleted."""
 
 
 class Known:
-    """One member in one generation: how many of its commits took the full path, and their shape."""
+    """One member in one generation: the number of its commits that took the full path, and their shape."""
 
     __slots__ = (
         "actor",
@@ -88,9 +88,9 @@ class Known:
         self.shape: CommitShape | None = None
         self.version = -1
         self.deletions = -1
-        #: Connection.identity of who sent the shape's last commit
+        #: Connection.identity of the sender of the shape's last commit
         self.identity: Any = None
-        #: the last response, and what makes the one that replaces it if the log fails
+        #: the last response, and the function that makes its replacement if the log fails
         self.answer = b""
         self.failure: Callable[[], Any] = _nothing
 
@@ -109,7 +109,7 @@ class Commits:
         return len(self._known)
 
     def answer(self, connection: Connection, frames: Frames, first: int, stop: int) -> int:
-        """See net.routes.Shortcut."""
+        """Respond to the first commit, if it is known (net.routes.Shortcut)."""
         buf, start, end = frames[first]
         try:
             pos = start + BODY_AT + buf[start + CLIENT_ID_BYTES_AT]
@@ -147,7 +147,7 @@ class Commits:
         return 1
 
     def learn(self, context: RequestContext, request: OffsetCommitRequest, buf: bytes, start: int, end: int) -> None:
-        """Remember a commit that was accepted in full, if its repetition would be accepted, too."""
+        """Store a commit that was accepted in full, if its repetition would be accepted, too."""
         actor = self._coordinator.actors.get(request.group_id)
         if actor is None or end - start > MAX_BYTES:
             return
@@ -170,7 +170,7 @@ class Commits:
                 return
             shape = CommitShape(request, self._codec.api_version)
             if shape.numbers(buf, pos, end) is None:
-                return  # partly refused, or not in the usual encoding
+                return  # partly rejected, or not in the usual encoding
             known.shape = shape
         known.member = actor.group.members.get(request.member_id)
         known.version = actor.group.version
@@ -187,8 +187,8 @@ class Commits:
 
 
 def _is_repeatable(group: Group, request: OffsetCommitRequest, version: int) -> bool:
-    """Whether the group accepts such a commit while its version is unchanged: from a member while it is Stable, or
-    without a generation while it has no members.
+    """Return whether the group accepts such a commit while its version is unchanged: from a member while the group is
+    Stable, or without a generation while it has no members.
     """
     generation_id = request.generation_id_or_member_epoch
     if group.consumer is not None:
@@ -199,8 +199,8 @@ def _is_repeatable(group: Group, request: OffsetCommitRequest, version: int) -> 
 
 
 def _is_of_member_epoch(consumer: ConsumerGroup, request: OffsetCommitRequest, version: int) -> bool:
-    """Whether a consumer group accepts the commit whatever its partitions are: it is of its member's epoch, or of
-    nobody's while there are no members. Members of the consumer protocol need v9.
+    """Return whether a consumer group accepts the commit whatever its partitions are: the commit has its member's
+    member epoch, or no epoch while there are no members. Members of the consumer protocol need v9.
     """
     epoch, member = request.generation_id_or_member_epoch, consumer.members.get(request.member_id)
     if member is None:
@@ -209,7 +209,7 @@ def _is_of_member_epoch(consumer: ConsumerGroup, request: OffsetCommitRequest, v
 
 
 def _fits(group: Group, request: OffsetCommitRequest) -> bool:
-    """Whether the commit is of a size for which there are shapes, and no metadata is too long."""
+    """Return whether the commit has a size for which there are shapes, and no metadata is too long."""
     partitions = [each for topic in request.topics for each in topic.partitions]
     if not 0 < len(partitions) <= MAX_PARTITIONS or _names_one_twice(request):
         return False
@@ -228,4 +228,4 @@ def _topics(request: OffsetCommitRequest) -> list[tuple[str, bytes]]:
 
 
 def _nothing() -> None:
-    """Stands for `failure` before the first response."""
+    """Do nothing: the value of `failure` before the first response."""

@@ -1,8 +1,8 @@
 """ConsumerGroupHeartbeats with the same bytes as an earlier one, except for the correlation id.
 
-librdkafka, the Java client and franz-go say only what has changed since their last heartbeat. So in a steady group they
-repeat themselves: group, member, epoch, and an instance id if there is one. Besides `Group.version`, the answer depends
-on the topics, on the group's settings, and on the host that the member was logged with.
+librdkafka, the Java client and franz-go send only the fields that have changed since their last heartbeat. So in a
+steady group their heartbeats are equal: group, member, member epoch, and an instance id if there is one. Besides
+`Group.version`, the response depends on the topics, on the group's settings, and on the host in the member's record.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ if TYPE_CHECKING:
     from coordinatord.coordination.service.groups import Coordinator
 
 BODY_AT: Final = 8
-"""The compared bytes start after API key, version and correlation id; they include the client id."""
+"""Position of the compared bytes, after API key, version and correlation id; they include the client id."""
 
 MAX_BYTES: Final = 512
-"""Longer heartbeats are not remembered: see heartbeats.py."""
+"""Largest size in bytes of a stored heartbeat: see heartbeats.py."""
 
 LEAST_KEPT: Final = 1024
-"""How many heartbeats are kept before outdated ones are first dropped."""
+"""Number of heartbeats that are kept before outdated ones are first dropped."""
 
 
 class Known:
-    """A heartbeat that was answered, what the answer depends on, and the answer but for the correlation id."""
+    """A heartbeat that got a response, the state that the response depends on, and the response without the correlation
+    id.
+    """
 
     __slots__ = ("body", "group", "host", "identity", "limits_version", "session", "size", "topics_version", "version")
 
@@ -70,14 +72,14 @@ class ConsumerHeartbeats:
         return len(self._known)
 
     def answer(self, connection: Connection, frames: Frames, first: int, stop: int) -> int:
-        """See net.routes.Shortcut."""
+        """Respond to the heartbeats that are known (net.routes.Shortcut)."""
         line = connection.line
         surroundings = self._coordinator.surroundings
         if line.held or surroundings is None:
             return 0
         find = self._known.get
         buf, start, end = frames[first]
-        if buf[start + BODY_AT : end] not in self._known:  # in a rebalance: the rest would be asked in vain
+        if buf[start + BODY_AT : end] not in self._known:  # in a rebalance: looking up the rest would be in vain
             return 0
         now_ms, host, asker = connection.last_active_ms, connection.client_host, connection.identity
         topics_version, limits_version = surroundings.topics.version, surroundings.limits.version
@@ -107,13 +109,13 @@ class ConsumerHeartbeats:
     def learn(
         self, context: RequestContext, request: ConsumerGroupHeartbeatRequest, buf: bytes, start: int, end: int
     ) -> None:
-        """Remember a heartbeat that says nothing new, of a settled group that has nothing to tell its member."""
+        """Store a heartbeat without changes, of a settled group that has nothing new for its member."""
         actor = self._coordinator.actors.get(request.group_id)
         surroundings = self._coordinator.surroundings
         if actor is None or surroundings is None or end - start > MAX_BYTES or not actor.is_settled:
             return
         if request.topic_partitions is not None:
-            return  # clients say once what they own
+            return  # clients send their owned partitions once
         group, host = actor.group, context.client_host
         if not _was_steady(group, request):
             return
@@ -130,7 +132,7 @@ class ConsumerHeartbeats:
         )
 
     def _make_room(self) -> None:
-        """Drop outdated entries, and all entries of groups that have more of them than members."""
+        """Drop outdated entries, and all entries of groups that have more entries than members."""
         held = {key: known for key, known in self._known.items() if known.group.version == known.version}
         counts = Counter(known.group for known in held.values())
         self._known = {key: known for key, known in held.items() if counts[known.group] <= _size(known.group)}
@@ -142,7 +144,7 @@ def _size(group: Group) -> int:
 
 
 def _was_steady(group: Group, request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether a heartbeat of this epoch has said nothing new before. In a rebalance none has."""
+    """Return whether an earlier heartbeat with this member epoch contained no change. In a rebalance none does."""
     session = None if group.consumer is None else group.consumer.sessions.get(request.member_id)
     if session is None or session.steady is None:
         return False

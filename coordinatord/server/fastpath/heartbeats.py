@@ -1,8 +1,9 @@
 """Heartbeats with the same bytes as an earlier one, except for the correlation id.
 
-While a member's group does not change, each heartbeat is answered like the one before, without an error, and only moves
-the member's deadline. Every change that matters increments `Group.version`: another state, a member that leaves, a
-record of the group. So anything in the log that a heartbeat would have to wait for has incremented it, too.
+While a member's group does not change, each heartbeat gets the same response as the one before, without an error, and
+only moves the member's deadline. Every change that matters increments `Group.version`: another state, a member that
+leaves, a record of the group. So any record in the log for which a heartbeat would have to wait has also incremented
+it.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ if TYPE_CHECKING:
     from coordinatord.coordination.service.groups import Coordinator
 
 BODY_AT: Final = 8
-"""The compared bytes start after API key, version and correlation id; they include the client id."""
+"""Position of the compared bytes, after API key, version and correlation id; they include the client id."""
 
 MAX_BYTES: Final = 512
-"""Longer heartbeats are not remembered: the client chooses what is kept of it (client id, unknown tags, bytes after the
-request). Consumers send about 100 bytes, 300 with the longest usual names.
+"""Largest size in bytes of a stored heartbeat: the client chooses the stored bytes (client id, unknown tags, bytes
+after the request). Consumers send about 100 bytes, 300 with the longest usual names.
 """
 
 LEAST_KEPT: Final = 1024
-"""How many heartbeats are kept before outdated ones are first dropped."""
+"""Number of heartbeats that are kept before outdated ones are first dropped."""
 
 Said = bytes | tuple[bytes, Any]
-"""What is compared of a heartbeat; with `Connection.identity`, where permissions are checked."""
+"""The compared bytes of a heartbeat; with `Connection.identity`, where permissions are checked."""
 
 Known = tuple[Member, Group, int]
-"""The member and the group of a heartbeat, and the group's version when it was answered."""
+"""The member and the group of a heartbeat, and the group's version when the response was sent."""
 
 
 class Heartbeats:
@@ -57,7 +58,7 @@ class Heartbeats:
         return len(self._known)
 
     def answer(self, connection: Connection, frames: Frames, first: int, stop: int) -> int:
-        """See net.routes.Shortcut."""
+        """Respond to the heartbeats that are known (net.routes.Shortcut)."""
         line = connection.line
         if line.held:
             return 0
@@ -85,7 +86,7 @@ class Heartbeats:
         return at - first
 
     def learn(self, context: RequestContext, request: HeartbeatRequest, buf: bytes, start: int, end: int) -> None:
-        """Remember a heartbeat answered without an error by a Stable group that waits for nothing."""
+        """Store a heartbeat that got a response without an error from a Stable group that waits for nothing."""
         actor = self._coordinator.actors.get(request.group_id)
         if actor is None or end - start > MAX_BYTES or not actor.is_settled:
             return
@@ -103,8 +104,8 @@ class Heartbeats:
         self._known[said if asker is None else (said, asker)] = known
 
     def _make_room(self) -> None:
-        """Drop outdated entries, and all entries of groups that have more of them than members. They are deleted where
-        they are: copies of what a hundred thousand members say would be 10 MB, for a moment.
+        """Drop outdated entries, and all entries of groups that have more entries than members. Entries are deleted in
+        place: a copy for a hundred thousand members would temporarily take 10 MB.
         """
         known = self._known
         for said in [said for said, (_, group, version) in known.items() if group.version != version]:

@@ -1,12 +1,12 @@
-"""Records of the cluster (SCRAM credentials, quotas, ACLs) at a node that does not lead the partition which has them.
+"""Records of the cluster (SCRAM credentials, quotas, ACLs) at a node that does not lead their partition.
 
-The node of seat 0 leads it, and is the controller that clients are told of: it alone appends to it, behind the fence of
-its term. The others look four times a second where it ends (sharing.py), and fetch the rows that they have not. A start
-does so before clients can connect. If a snapshot has replaced rows that a node has not fetched, it gets all that are
-there, in one statement, so from one moment.
+The node of seat 0 leads that partition, and is the controller in responses to clients: it alone appends to the
+partition, fenced by its term. The other nodes read the partition's end four times a second (sharing.py), and fetch the
+rows that they lack. A node that starts does so before clients can connect. If a snapshot has replaced rows that a node
+has not fetched, the node gets all existing rows in one statement, so from one moment.
 
-A log that ends before what was read is that of a standby which was promoted and lacked records: what this node knows
-was never so. It has to begin anew.
+If the log ends before the last record that this node has read, a standby of PostgreSQL that lacked records was
+promoted: the records in this node's memory no longer exist, and the node must restart.
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ ROWS = (
 
 
 class Unreadable(Unusable):
-    """The records are not, or are no longer, what this node can follow. It must not go on."""
+    """The records are not, or are no longer, a log that this node can follow. The node must stop."""
 
 
 class ClusterRecords:
-    """metadata.log.Published, and its Read. Threads fetch, the event loop's thread reads."""
+    """The implementation of metadata.log.Published, and its Read. Other threads fetch, the event loop's thread
+    reads.
+    """
 
     def __init__(self) -> None:
         self.metadata_end = 0
@@ -43,10 +45,10 @@ class ClusterRecords:
         self._fetched: list[Values] = []
 
     def metadata_changed(self, end_offset: int) -> None:
-        """The rows are committed: there is nothing else to publish."""
+        """Do nothing: the rows are committed, and nothing else is published."""
 
     def fetch(self, connection: Connection[Any], end_offset: int) -> None:
-        """Fetch the rows up to where the partition ends. Raises Unreadable, and the driver's errors."""
+        """Fetch the rows up to the partition's end. Raises Unreadable, and the driver's errors."""
         with self._guard:
             known = self.metadata_end
             if end_offset == known:
@@ -63,7 +65,9 @@ class ClusterRecords:
                 self.metadata_end = found[-1].next_offset
 
     def read(self, next_offset: int) -> Iterable[Values]:
-        """What was fetched since the last call. The reader has all before, or begins anew with the first."""
+        """Return the rows fetched since the last call. The reader has all earlier ones, or begins anew with the
+        first.
+        """
         with self._guard:
             found, self._fetched = self._fetched, []
         return found

@@ -1,12 +1,11 @@
-"""What the rest of this room asks of a store, and what the store promises. tests/server/postgresql holds its model to
-it.
+"""The interface of the store, and its guarantees. tests/server/postgresql checks its model of the store against them.
 
-- Every change carries the *term* of the leader that makes it. A change of another term than the current one changes
+- Every change carries the *term* of the leader that makes it. A change with another term than the current one changes
   nothing and raises Fenced.
-- `append` is all or nothing for one call, and each partition's rows must begin where its rows end. When it returns,
-  they are committed; when it raises, they may be, and nobody may be told of them.
-- A connection that is lost in a commit leaves its fate unknown. `append` finds it out before it returns.
-- The store does not shorten its answers to a caller that waits: `append` waits until the database is back or `stop`.
+- `append` is all or nothing for one call, and each partition's rows must begin at its current end. When it returns, the
+  rows are committed; when it raises, they may or may not be, and no response may depend on them.
+- A connection that is lost in a commit leaves the commit's outcome unknown. `append` determines it before it returns.
+- The store has no timeout for a waiting caller: `append` waits until the database is reachable again or `stop`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from coordinatord.broker.log.errors import LogError, LogFailed, StoreAway
 
 
 class Away(StoreAway):
-    """The database cannot be reached, or does not answer in time. Whether the change was made is not known."""
+    """The database cannot be reached, or does not respond in time. Whether the change was made is unknown."""
 
 
 class Fenced(LogFailed):
@@ -40,7 +39,7 @@ class PartitionKey:
 
 
 class Row(NamedTuple):
-    """A record batch with where it belongs. `segment` is the base offset of the segment that it was written to."""
+    """A record batch with its place. `segment` is the base offset of the segment that it was written to."""
 
     key: PartitionKey
     segment: int
@@ -56,7 +55,7 @@ _max_timestamp = struct.Struct(">35xq").unpack_from
 
 
 def row_of(key: PartitionKey, segment: int, batch: bytes | bytearray) -> Row:
-    """A batch as a row."""
+    """Return a batch as a row."""
     base_offset, delta = _ends(batch)
     return Row(key, segment, base_offset, base_offset + delta, _max_timestamp(batch)[0], batch)
 
@@ -79,31 +78,33 @@ class Held(NamedTuple):
 
 
 class Store(Protocol):
-    """See the module."""
+    """The operations. The module's docstring has their guarantees."""
 
     def append(self, growths: Sequence[Growth], rows: Sequence[Row]) -> None:
-        """Add rows; returns when they are committed. Raises Fenced, Unusable, or Away after `stop`."""
+        """Add rows; return when they are committed. Raises Fenced, Unusable, or Away after `stop`."""
 
     def put_file(self, name: str, content: bytes, *, waits: bool = False) -> None:
-        """Replace one of the small files. Raises Away at once if the database is away, unless it `waits`."""
+        """Replace one of the small files. Without `waits`, raises Away at once if the database is unreachable."""
 
     def pause(self) -> None:
-        """Wait a moment before another try. Raises Away after `stop`."""
+        """Wait a moment before another attempt. Raises Away after `stop`."""
 
     def replace(self, key: PartitionKey, first: int, end: int, rows: Iterable[Row]) -> None:
-        """Put `rows` in the place of those whose base offsets are in [first, end): compaction."""
+        """Replace the rows whose base offsets are in [first, end) by `rows`: compaction."""
 
     def remove(self, key: PartitionKey, segments: Sequence[int]) -> None:
         """Remove the rows of these segments: retention."""
 
     def forget(self, keys: Sequence[PartitionKey]) -> None:
-        """Remove partitions of deleted topics, later, and without telling: the next leader finishes it."""
+        """Remove partitions of deleted topics, later, and without a notice: the next leader finishes it."""
 
     def files(self) -> dict[str, bytes]:
-        """The small files by name."""
+        """Return the small files by name."""
 
     def partitions(self) -> list[Held]:
-        """All partitions of the store's seat, those of deleted topics included."""
+        """Return all partitions of the store's seat, including those of deleted topics."""
 
     def batches(self) -> Iterator[tuple[PartitionKey, int, bytes]]:
-        """(partition, segment, batch) of all rows of these partitions, by partition and in the order of offsets."""
+        """Return (partition, segment, batch) of all rows of these partitions, by partition and in the order of
+        offsets.
+        """

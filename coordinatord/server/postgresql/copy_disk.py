@@ -1,14 +1,14 @@
-"""The disk of a working copy: the operating system's, but what a restart needs is in the store before it is here, and
-nothing is flushed: each start discards the copy.
+"""The disk of a working copy: the operating system's disk, except that the store receives every file that a restart
+needs before the copy does, and that nothing is flushed: each start discards the copy.
 
-Two things are renamed into place, and both pass here. The small files beside the segments are replaced whole
-(broker/log/disk.py). A compacted segment is committed by renaming its log to `….log.swap` (broker/log/segment_swap.py):
-at that moment its batches replace the old ones' rows, and if that fails, the cleaning has failed and is done again
-later.
+Files of two kinds are renamed into place, and both renames pass through this class. The small files beside the segments
+are replaced whole (broker/log/disk.py). A compacted segment is committed by renaming its log to `….log.swap`
+(broker/log/segment_swap.py): at that moment its batches replace the old ones' rows; if that fails, the cleaning has
+failed and is done again later.
 
-A small file whose change failed is the old one here, but may be the new one in the store: a topic that is served here
-could be a deleted one for the next leader. So `settle` stores the old one again, before any more records are committed.
-Where several nodes lead, the store's counts instead: sharing.py brings it here.
+After a failed change of a small file, the copy has the old version, but the store may have the new one: the next leader
+could treat a topic that is served here as deleted. So `settle` stores the old version again, before any more records
+are committed. Where several nodes lead, the store's version counts instead: sharing.py copies it here.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from coordinatord.server.postgresql.contract import Away, PartitionKey, Row, Sto
 from coordinatord.server.postgresql.store import SHARED
 
 FILES = frozenset({"topics.json", "producer_ids.json", "groups.json", checkpoint.LOG_START, checkpoint.CLEANER})
-"""The small files that a restart needs. tests/server/postgresql compares them with what the daemon writes."""
+"""The small files that a restart needs. tests/server/postgresql compares them with those that the daemon writes."""
 
 WAITING = frozenset({checkpoint.LOG_START})
-"""Those that the writer's thread writes, as part of an epoch: it waits for the database."""
+"""The files that the writer's thread writes, as part of an epoch of the log: that write waits for the database."""
 
 _SWAP = re.compile(rf"(\d{{20}}){re.escape(LOG_SUFFIX)}{re.escape(SWAP_SUFFIX)}")
 
 
 class Putting(Protocol):
-    """Where several nodes lead: sharing.SharedFiles."""
+    """The interface of sharing.SharedFiles, for several leading nodes."""
 
     def put(self, name: str, content: bytes, then: Callable[[], object]) -> None: ...
 
 
 class UnflushedFile(OsFile):
-    """A file that a power failure may take."""
+    """A file whose content may be lost in a power failure."""
 
     __slots__ = ()
 
@@ -53,31 +53,32 @@ class UnflushedFile(OsFile):
 
 
 class UnflushedDisk(OsDisk):
-    """The operating system's, for what nobody needs after a power failure. To flush each of two hundred small files
-    takes a second where others use the disk, too, and a node that takes the lead makes them while clients wait.
+    """The operating system's disk without flushes, for files that are not needed after a power failure. Flushing each
+    of two hundred small files takes a second on a busy disk, and a node that takes the lead writes them while clients
+    wait.
     """
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """See Disk."""
+        """Open a file (Disk.open)."""
         return UnflushedFile(open_file(path, create=create))
 
     def sync_dir(self, path: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class CopyDisk(UnflushedDisk):
-    """See the module. `path` is the working copy's."""
+    """The disk of a working copy at `path`."""
 
     def __init__(self, store: Store, path: str) -> None:
         self._store = store
         self._path = path
         self.sharing: Putting | None = None
-        """Set where other nodes change some of the files, too."""
+        """Set if other nodes change some of the files, too."""
         self._changing = threading.Lock()
         self._unsettled: set[str] = set()
 
     def rename(self, source: str, target: str) -> None:
-        """Rename; before that, store what the new name makes count."""
+        """Rename a file. Before that, send to the store the content that the new name makes valid."""
         directory, name = os.path.split(target)
         if directory == self._path and name in SHARED and self.sharing is not None:
             self.sharing.put(name, _read(source), lambda: super(CopyDisk, self).rename(source, target))
@@ -98,17 +99,19 @@ class CopyDisk(UnflushedDisk):
         self._unsettled.add(name)
         try:
             self._store.put_file(name, content)
-        except LogError as error:  # callers expect what a disk raises; the lease tells the daemon why
+        except LogError as error:  # callers expect a disk's exceptions; the lease reports the cause to the daemon
             raise Away(str(error)) from error
         self._unsettled.discard(name)
 
     @property
     def is_settled(self) -> bool:
-        """Whether the store's files are those of the copy, as far as is known."""
+        """True if the store's files are those of the copy, as far as is known."""
         return not self._unsettled
 
     def settle(self) -> None:
-        """After a change that failed, and of which the store may know: store again what counts here. Raises Away."""
+        """Store the copy's version again of each file whose change failed and may have reached the store. Raises
+        Away.
+        """
         with self._changing:
             for name in sorted(self._unsettled):
                 path = f"{self._path}/{name}"

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL, and what its errors mean. base/libpq/address.py reads the address."""
+"""Connections to PostgreSQL, and the translation of its errors. base/libpq/address.py reads the address."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 GONE = ("08", "57", "53", "58", "25006", "40", "55P03")
-"""SQLSTATEs, or their classes, after which another try may succeed: no connection, shut down or cancelled, no room or
-memory, an error of the server's system, a server that has become a standby, a deadlock, a lock not got.
+"""SQLSTATEs, or their classes, after which another attempt may succeed: no connection, shut down or cancelled, no room
+or memory, an error of the server's system, a server that has become a standby, a deadlock, a lock that was not granted.
 """
 
 
 def import_psycopg() -> Any:
-    """The driver; Unusable, with what to install, if it is not there."""
+    """Return the driver. Raises Unusable, with the package to install, if it is missing."""
     try:
         return libpq.import_psycopg("storage=postgresql://")
     except libpq.Unreadable as error:
@@ -31,7 +31,7 @@ def import_psycopg() -> Any:
 
 
 def address(url: str) -> dict[str, str]:
-    """The parameters of a URI. Unusable if it is none, or if it has a password in it."""
+    """Return the parameters of a URI. Raises Unusable if it is not a URI, or has a password in it."""
     try:
         return libpq.parameters(url, "storage")
     except libpq.Unreadable as error:
@@ -39,12 +39,14 @@ def address(url: str) -> dict[str, str]:
 
 
 def shown(url: str) -> str:
-    """The hosts and the database, for log lines."""
+    """Return the hosts and the database, for log lines."""
     return libpq.shown(address(url))
 
 
 def translated(error: Exception, what: str) -> Exception:
-    """An error of the driver as one of ours: Fenced, Away where another try may succeed, otherwise Unusable."""
+    """Return the exception for an error of the driver: Fenced, Away if another attempt may succeed, otherwise
+    Unusable.
+    """
     psycopg = import_psycopg()
     state = getattr(error, "sqlstate", None) or ""
     told = libpq.told(error)
@@ -60,7 +62,7 @@ def translated(error: Exception, what: str) -> Exception:
 
 
 class Link:
-    """One connection, opened by need. One thread at a time uses it; any thread may `cut` it."""
+    """One connection, opened when first needed. One thread at a time uses it; any thread may `cut` it."""
 
     def __init__(self, url: str) -> None:
         self._address = address(url)
@@ -72,7 +74,7 @@ class Link:
         self._guard = threading.Lock()
 
     def open(self) -> Connection[Any]:
-        """The connection. Raises Away or Unusable."""
+        """Return the connection; connect if there is none. Raises Away or Unusable."""
         return self._connect() if self._connection is None else self._connection
 
     def _connect(self) -> Connection[Any]:
@@ -87,19 +89,20 @@ class Link:
             raise Away("stopped while it connected") from None
         except self._psycopg.Error as error:
             raise translated(error, "cannot connect") from None
-        except BaseException:  # a signal's: nobody waits for the connection any more
+        except BaseException:  # from a signal handler: the connection is not needed any more
             self.interrupt()
             raise
         with self._guard:
             if self._opening is opening:
                 self._opening, self._connection = None, connection
                 return connection
-        connection.close()  # interrupted at the moment when it was there
+        connection.close()  # interrupted at the moment when it was made
         raise Away("stopped while it connected")
 
     def _dial(self, opening: Future[Connection[Any]]) -> None:
-        """Connect, on a thread of its own: nothing ends libpq's look-up of a name, and little its wait for a host that
-        accepts and says nothing. Whoever waits can be told to go; what comes then is closed.
+        """Connect, on a separate thread: libpq's lookup of a name cannot be interrupted, nor in most cases its wait for
+        a host that accepts and sends nothing. The waiting thread can be cancelled; a connection that is made later is
+        closed.
         """
         try:
             connection = self._psycopg.connect(**self._address, autocommit=True)
@@ -113,7 +116,7 @@ class Link:
             connection.close()
 
     def close(self) -> None:
-        """Close it; the next `open` makes another."""
+        """Close the connection; the next `open` makes another."""
         with self._guard:
             connection, self._connection = self._connection, None
         if connection is not None:
@@ -121,12 +124,12 @@ class Link:
                 connection.close()
 
     def cut(self) -> None:
-        """End what another thread waits for, and open no connection any more."""
+        """End the wait of another thread, and open no connection any more."""
         self._cut.set()
         self.interrupt()
 
     def interrupt(self) -> None:
-        """End what another thread waits for: its statement, or its connecting, fails as if the server had gone."""
+        """End the wait of another thread: its statement, or its connection attempt, fails as if the server had gone."""
         with self._guard:
             opening, self._opening = self._opening, None
             if opening is not None:
@@ -139,7 +142,7 @@ class Link:
 
 
 def warnings(connection: Connection[Any]) -> list[str]:
-    """What the server's settings may lose, a sentence each."""
+    """Return warnings about settings of the server with which it may lose data, a sentence each."""
 
     def setting(name: str) -> str:
         row = connection.execute("SELECT current_setting(%s)", (name,)).fetchone()

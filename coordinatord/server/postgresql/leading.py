@@ -1,4 +1,4 @@
-"""One of several leading nodes: what it shares with the others, at its start and while it runs."""
+"""Files and cluster state that one of several leading nodes shares with the others, at its start and while it runs."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from coordinatord.server.postgresql.store import EPOCHS
 
 
 def share(shared: SharedFiles, settings: Settings, data: DataDirectory, holds: Callable[[], bool]) -> None:
-    """Fetch what the nodes share; the first node of a cluster makes the catalogue. Tries while this node `holds` its
-    lease. Raises Away.
+    """Fetch the shared files. The first node of a cluster creates the catalogue. Retries while `holds` returns True
+    (this node has its lease). Raises Away.
     """
     while True:
         try:
@@ -37,8 +37,8 @@ def share(shared: SharedFiles, settings: Settings, data: DataDirectory, holds: C
 
 
 def epoch_of_term_0(files: Mapping[str, bytes]) -> int:
-    """The highest leader epoch of the data directory that was loaded into the database, 0 without one. A node appends
-    with this and its term, which it has at its take-over, and which all nodes know.
+    """Return the highest leader epoch of the data directory that was loaded into the database, 0 without one. A node
+    appends with the sum of this epoch and its term: the term is known at the take-over, and all nodes have both values.
     """
     loaded = [
         leader_epoch_cache.parsed(content.decode(), name) for name, content in files.items() if name.startswith(EPOCHS)
@@ -59,7 +59,7 @@ def _make_catalogue(shared: SharedFiles, settings: Settings, data: DataDirectory
 
 
 def follow(shared: SharedFiles, daemon: Any) -> None:
-    """Follow the other nodes' changes, and who has which seat."""
+    """Apply the other nodes' changes to `daemon`, and update which node has which seat."""
     catalogue: SharedCatalogue = daemon.topics.catalogue
 
     def added(topic: Any) -> None:
@@ -68,7 +68,7 @@ def follow(shared: SharedFiles, daemon: Any) -> None:
 
     def take_over(looked: Looked) -> None:
         try:
-            shared.nodes = looked.nodes  # with the leaders: what clients are told must be of one piece
+            shared.nodes = looked.nodes  # together with the leaders: responses to clients must be consistent
             if daemon.nodes.seat(holders(looked.nodes)):
                 catalogue.led_by_others()
             catalogue.refresh()

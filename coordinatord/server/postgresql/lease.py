@@ -1,17 +1,19 @@
-"""The lease: how long this node may answer. Records are safe without it, by the term; answers are true because of it.
+"""The lease: the time until which this node may respond. The term alone protects the records; the lease makes the
+responses correct.
 
 A lease is of a *seat*: a share of the partitions, which one node at a time leads. A database has one seat, or several
 (schema.py), so that several nodes lead at once. A process has one seat at most. Each take-over of any seat has a term
-that nobody had before: the takers of seats follow one another, by an advisory lock, and each term is above the terms of
-all seats.
+that was never used before: an advisory lock makes the take-overs of all seats sequential, and each term is above the
+terms of all seats.
 
-The database's clock says when a lease ends, and no other node takes the lead before. This node counts from before it
-asked, on its own clock that also runs while the machine sleeps (CLOCK_BOOTTIME), and stops answering MARGIN of the
-lease earlier. So a node that was stopped (SIGSTOP, a paused machine) finds its lease over before it serves the next
-request, and a request that it had begun to serve came in while nobody else led: its answer was true when it was asked.
-The margin is what the two clocks may differ by within one lease: a fifth. A database whose clock jumps forward by more,
-as after the promotion of a standby with a wrong clock, could end a lease too early; then reads of the former leader may
-be old for that long, and its writes still change nothing.
+The database's clock determines the end of a lease, and no other node takes the lead before. This node counts from the
+moment before its request, on its own clock that also runs while the machine sleeps (CLOCK_BOOTTIME), and stops
+responding MARGIN of the lease earlier. So a node that was stopped (SIGSTOP, a paused machine) finds its lease over
+before it serves the next request; a request that it had begun to serve arrived while no other node led, so its response
+was correct when the request was sent. The margin is the largest permitted difference of the two clocks within one
+lease: a fifth. A database whose clock jumps forward by more, as after the promotion of a standby with a wrong clock,
+could end a lease too early; then reads at the former leader may be outdated for that long, and its writes still change
+nothing.
 """
 
 from __future__ import annotations
@@ -32,12 +34,12 @@ if TYPE_CHECKING:
 
 MARGIN = 0.2
 RENEWALS = 5
-"""How often a lease is renewed while it lasts."""
+"""Number of renewals within the duration of a lease."""
 
 log = get_logger("coordinatord.server.postgresql")
 
 TERM_LOCK = 0x636F6F7265
-"""Key of the advisory lock that the takers of seats hold, one after the other, until their terms are committed."""
+"""Key of the advisory lock that serializes take-overs of seats: held until the new term is committed."""
 
 FREE = (
     "SELECT l.seat FROM coordinatord_leader AS l"
@@ -46,9 +48,9 @@ FREE = (
     " AND o.holder <> %(holder)s AND o.lease_until >= clock_timestamp())"
     " ORDER BY l.holder <> %(holder)s, l.node_id <> %(node_id)s, l.seat LIMIT 1"
 )
-"""The seat that this process may take: the one that it has taken without knowing, the one that its node had before, or
-the first one that nobody has. None while another process leads with the same node id: clients could not tell them
-apart.
+"""Query for the seat that this process may take: the one whose take-over succeeded without a response, or the one that
+its node had before, or the first one without a leader. No row while another process leads with the same node id:
+clients could not distinguish the two.
 """
 
 TAKE = (
@@ -65,7 +67,7 @@ RENEW = (
     " WHERE epoch = %s RETURNING epoch"
 )
 RELEASED = "coordinatord_released"
-"""The channel on which those that wait are told at once that they need not wait any more."""
+"""The channel on which standby nodes receive a notification that a lease was released."""
 
 RELEASE = (
     "WITH released AS (UPDATE coordinatord_leader SET lease_until = clock_timestamp(), holder = ''"
@@ -80,23 +82,25 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 def now_s() -> float:
-    """Seconds that also pass while the machine sleeps, where the system can tell."""
+    """Return seconds of a clock that also runs while the machine sleeps, where the system has one."""
     return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)
 
 
 class Lease:
-    """A lease that was taken. `ends_s` is when this node must stop answering, by now_s(); other threads read it."""
+    """A lease that was taken. `ends_s` is the time by now_s() at which this node must stop responding; other threads
+    read it.
+    """
 
     def __init__(self, link: Link, term: int, asked_s: float, lease_ms: int, seat: int = 0) -> None:
         self.term = term
         self.seat = seat
         self.lease_ms = lease_ms
         self.lost = False
-        """Another node leads."""
+        """True if another node leads."""
         self.registration: Registration | None = None
-        """This node, while it is to be found in the registry."""
+        """This node's entry in the registry, while it has one."""
         self.nodes: Sequence[KnownNode] = ()
-        """The registry as it was at the last renewal. Other threads read it."""
+        """The registry at the last renewal. Other threads read this attribute."""
         self._link = link
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -105,16 +109,16 @@ class Lease:
 
     @property
     def holds(self) -> bool:
-        """Whether this node may answer now."""
+        """True if this node may respond now."""
         return not self.lost and now_s() < self.ends_s
 
     def begin(self, on_lost: Callable[[Fenced], object]) -> None:
-        """Renew it on a thread until `close`; `on_lost` is called there when another node leads."""
+        """Renew the lease on a thread until `close`; `on_lost` is called there when another node leads."""
         self._thread = threading.Thread(target=self._run, args=(on_lost,), name="store-lease", daemon=True)
         self._thread.start()
 
     def renew(self) -> None:
-        """Renew it once. Raises Fenced, Away or Unusable."""
+        """Renew the lease once. Raises Fenced, Away or Unusable."""
         asked_s = now_s()
         row = self._on(lambda connection: connection.execute(RENEW, (self.lease_ms, self.term)).fetchone())
         if row is None:
@@ -123,12 +127,12 @@ class Lease:
         self.ends_s = self._end(asked_s)
 
     def close(self, *, release: bool) -> None:
-        """Stop renewing; `release`: let another node lead at once. This node must not answer any more."""
+        """Stop renewing; with `release`, let another node lead at once. This node must not respond any more."""
         self._stopped.set()
         self.ends_s = 0.0
         if self._thread is not None:
             self._thread.join(1.0)
-            if self._thread.is_alive():  # the database does not answer
+            if self._thread.is_alive():  # the database does not respond
                 self._link.cut()
                 self._thread.join(5.0)
                 release = False
@@ -156,7 +160,7 @@ class Lease:
                 self.look_around()
 
     def look_around(self) -> None:
-        """Say that this node runs, and look which others do. If that fails the lease is as good as before."""
+        """Register this node as running, and read the registry of the others. A failure does not affect the lease."""
         if (registration := self.registration) is None:
             return
 
@@ -171,7 +175,7 @@ class Lease:
 
     @property
     def left_s(self) -> float:
-        """How long this node may still answer."""
+        """The time in seconds for which this node may still respond."""
         return max(0.0, self.ends_s - now_s())
 
     def _end(self, asked_s: float) -> float:
@@ -187,9 +191,9 @@ class Lease:
 
 
 def take(link: Link, *, node_id: int, holder: str, lease_ms: int) -> Lease | None:
-    """Take a seat that nobody has: a term above all before, in one transaction with the epochs of the seat's
-    partitions. None while the leases of all seats last. `holder` names this process: a repeated take-over need not wait
-    for itself.
+    """Take a seat without a leader: with a term above all earlier ones, in one transaction with the leader epochs of
+    the seat's partitions. Return None while the leases of all seats last. `holder` identifies this process, so that a
+    repeated take-over need not wait for its own lease.
     """
     asked_s = now_s()
     asking = {"node_id": node_id, "holder": holder, "lease_ms": lease_ms}
@@ -213,7 +217,9 @@ def take(link: Link, *, node_id: int, holder: str, lease_ms: int) -> Lease | Non
 
 
 def standing(link: Link) -> tuple[int, int, float]:
-    """(node, its term, seconds that its lease lasts): who leads; of several seats, the one whose lease ends first."""
+    """Return the leader: (node, its term, remaining seconds of its lease); of several seats, the one whose lease ends
+    first.
+    """
     try:
         row = link.open().execute(STANDING).fetchone()
     except link.errors as error:

@@ -1,12 +1,13 @@
-"""Before the router: what a node without its lease, or whose database is away, must not answer or cannot.
+"""Rejection, before the router, of requests that a node without its lease or its database must not or cannot serve.
 
-- *The lease is over.* Another node may lead, so whatever this one has in memory may be old: requests for groups and
-  transactions are answered NOT_COORDINATOR, and the connections of all other requests are closed. What only helps to
-  find the leader is answered.
-- *The database is away* and an append has waited for offsets.commit.timeout.ms. Requests that write are answered
-  COORDINATOR_NOT_AVAILABLE; heartbeats and reads are answered as ever, while the lease lasts.
-- *A response waits for the log* for that long: it becomes COORDINATOR_NOT_AVAILABLE. Its records are committed when the
-  database is back, in order, unless another node has taken the lead; a client that tries again finds either.
+- *The lease is over.* Another node may lead, so all state in this node's memory may be outdated: requests for groups
+  and transactions get NOT_COORDINATOR, and the connections of all other requests are closed. Requests that only help to
+  find the leader are served.
+- *The database is unreachable* and an append has waited for offsets.commit.timeout.ms. Requests that write get
+  COORDINATOR_NOT_AVAILABLE; heartbeats and reads are served as usual, while the lease lasts.
+- *A response waits for the log* for that long: it is replaced by COORDINATOR_NOT_AVAILABLE. Its records are committed
+  when the database is reachable again, in order, unless another node has taken the lead; a client that retries finds
+  either.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ FINDING: Final = frozenset(
         ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CLUSTER,
     }
 )  # fmt: skip
-"""What clients ask to find a node: hints, which may be old."""
+"""Requests that find a node. Their responses are hints, which may be outdated."""
 
 WRITING: Final = frozenset(
     {
@@ -55,20 +56,20 @@ REFUSABLE: Final = WRITING | {
 
 
 class Leading(Protocol):
-    """Whether this node may answer: lease.Lease."""
+    """The lease: lease.Lease."""
 
     @property
     def holds(self) -> bool: ...
 
 
 class Appending(Protocol):
-    """When the append under way began: store.PostgresStore."""
+    """The store: store.PostgresStore. `appending_since_s` is the time at which the append under way began."""
 
     appending_since_s: float | None
 
 
 class Requests:
-    """In the router's place (net.door.Serving)."""
+    """The replacement of the router (net.door.Serving)."""
 
     def __init__(
         self,
@@ -86,7 +87,7 @@ class Requests:
         self.refused = 0
 
     def serve(self, connection: Any, frames: Frames, first: int, stop: int) -> int:
-        """As the router's. The lease is looked at before the answer is made, for each request that is given here."""
+        """Serve requests as the router does. The lease is checked before each call, so before the response is made."""
         if not self._lease.holds:
             return self._without_lease(connection, frames, first, stop)
         since_s = self._store.appending_since_s
@@ -95,15 +96,15 @@ class Requests:
                 connection, frames, first, ErrorCode.COORDINATOR_NOT_AVAILABLE
             ):
                 return 1
-            stop = first + 1  # a shortcut must not answer those behind it
+            stop = first + 1  # a shortcut must not serve those behind it
         return self._router.serve(connection, frames, first, stop)
 
     def slice(self, context: Any, slices: CooperativeTask) -> None:
-        """As the router's."""
+        """Call the router's method."""
         self._router.slice(context, slices)
 
     def failed(self, connection: Any, codec: Codec) -> None:
-        """As the router's."""
+        """Call the router's method."""
         self._router.failed(connection, codec)
 
     def _without_lease(self, connection: Any, frames: Frames, first: int, stop: int) -> int:
@@ -115,7 +116,7 @@ class Requests:
         return 1
 
     def _refuse(self, connection: Any, frames: Frames, first: int, error: ErrorCode) -> bool:
-        """Answer a request with an error. Returns False if it cannot be decoded."""
+        """Respond to a request with an error. Return False if the request cannot be decoded."""
         buf, start, end = frames[first]
         try:
             codec = CODECS[int.from_bytes(buf[start : start + 4], "big")]
@@ -135,7 +136,9 @@ def _api(frames: Frames, first: int) -> int:
 
 
 class _Waiting:
-    """A response that waits for the log, and is answered once: when it is durable, failed, or too late."""
+    """A response that waits for the log, and is sent once: when its records are durable, or have failed, or too
+    late.
+    """
 
     __slots__ = ("_callback", "_failed", "deadline_s", "done")
 
@@ -157,8 +160,8 @@ class _Waiting:
 
 
 class TimeoutGate:
-    """The log's gate for responses: it holds them no longer than `timeout_s`. What is no response waits at the log's
-    own gate, for as long as it takes.
+    """The log's gate for responses, which holds them no longer than `timeout_s`. Waits of other kinds use the log's own
+    gate, without a limit.
     """
 
     def __init__(self, gate: Gate, timeout_s: float, now_s: Callable[[], float] = time.monotonic) -> None:
@@ -170,15 +173,15 @@ class TimeoutGate:
 
     @property
     def flushed_epoch(self) -> int:
-        """As the log's."""
+        """The log's `flushed_epoch`."""
         return self._gate.flushed_epoch
 
     def has_flushed(self, epoch: int) -> bool:
-        """As the log's."""
+        """Return the result of the log's `has_flushed`."""
         return self._gate.has_flushed(epoch)
 
     def hold(self, epoch: int, callback: Callable[[], object], failed: Callable[[], object] | None = None) -> None:
-        """As the log's; `failed` is called when the timeout is over, too, in the order of the calls."""
+        """Wait as the log's gate does; `failed` is also called when the timeout is over, in the order of the calls."""
         if failed is None:
             self._gate.hold(epoch, callback, None)
             return
@@ -191,7 +194,7 @@ class TimeoutGate:
             queue.append(waiting)
 
     def give_up(self) -> None:
-        """Fail the responses that have waited too long. To be called several times a second."""
+        """Fail the responses that have waited too long. Must be called several times a second."""
         now_s, queue = self._now_s(), self._waiting
         while queue and (queue[0].done or queue[0].deadline_s <= now_s):
             waiting = queue.popleft()

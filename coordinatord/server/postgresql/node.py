@@ -1,7 +1,7 @@
-"""A node of a cluster on PostgreSQL: takes the lead, makes its working copy, keeps its lease, and gives it back.
+"""A node of a cluster on PostgreSQL: it takes the leadership, makes its working copy, keeps its lease, and releases it.
 
-One node leads all partitions, or several lead a share each (`storage.leaders`). The others wait until a lease ends or
-is given back, and tell clients who leads.
+One node leads all partitions, or several nodes lead a share of the partitions each (`storage.leaders`). The others are
+standby nodes: they wait until a lease ends or is given back, and name the leader in their responses to clients.
 """
 
 from __future__ import annotations
@@ -41,18 +41,20 @@ from coordinatord.transport.cluster.partition_slots import SeatedNodes
 from coordinatord.transport.net.server_context import Serving
 
 WAIT_S = 0.25
-"""Between two looks at the leader's lease."""
+"""Longest time in seconds between two checks of the leader's lease."""
 LATE_S = 0.002
-"""How long after its end a lease is looked at."""
+"""Delay in seconds between the end of a lease and the next check of it."""
 HESITATES_S = 0.1
-"""How long a node whose copy is not ready leaves a lead that was given back to the others: they need less time."""
+"""Time in seconds for which a standby node whose copy is not ready does not take a leadership that was given back: the
+others need less time for their take-over.
+"""
 TELL_S = 10.0
 
 NOT_SUPPORTED = "0A"
 """Class of SQLSTATEs: other engines that speak PostgreSQL's protocol have no LISTEN."""
 
 GIVE_UP_S = 0.25
-"""How often responses that have waited too long are looked for."""
+"""Interval in seconds between two checks for responses that have waited too long."""
 
 TOPICS = "SELECT version, content FROM coordinatord_file WHERE name = %s AND version > %s"
 
@@ -72,7 +74,9 @@ class PostgresStorage:
         on_foreign: Callable[[Foreign], object],
         nodes: Nodes,
     ) -> None:
-        """`offer` is what ApiVersions tells, of a node that waits, too. `nodes` are told this one's seat."""
+        """`offer` is the content of ApiVersions responses, also those of a standby node. `nodes` receives the seat of
+        this node.
+        """
         self.shared: SharedFiles | None = None
         self._timeout_s = settings.offsets_commit_timeout_ms / 1000
         self._on_lost: Callable[[BaseException], object] | None = None
@@ -114,7 +118,7 @@ class PostgresStorage:
                 raise Unusable(f"the database went away while the working copy was made: {error}") from None
             raise
         self.standing: Leading = self.lease if self.shared is None else InTouch(self.lease, self.shared)
-        """Whether this node may answer."""
+        """The conditions under which this node may respond to clients."""
         self.flusher = StoreFlusher(self.store, self.data, disk)
         self.gate: TimeoutGate | None = None
         self.requests: Requests | None = None
@@ -129,22 +133,24 @@ class PostgresStorage:
 
     @property
     def published(self) -> tuple[Published | None, Read | None]:
-        """For the metadata log, where another node leads its partition."""
+        """Return the published records and the read function for the metadata log, (None, None) if this node leads
+        the metadata partition.
+        """
         records = None if self.shared is None else self.shared.cluster_records
         return (None, None) if records is None else (records, records.read)
 
     def gate_of(self, gate: Gate) -> Gate:
-        """The gate of responses: they wait no longer than offsets.commit.timeout.ms."""
+        """Wrap the gate of responses: a response waits no longer than offsets.commit.timeout.ms."""
         self.gate = TimeoutGate(gate, self._timeout_s)
         return self.gate
 
     def before(self, router: Serving) -> Serving:
-        """What stands before the router."""
+        """Wrap `router` in the checks that each request passes first."""
         self.requests = Requests(router, self.standing, self.store, self._timeout_s)
         return self.requests
 
     def begin(self, daemon: Any) -> None:
-        """The daemon begins to serve: it is told when another node leads."""
+        """Attach to the daemon when it begins to serve: the daemon fails when another node leads."""
 
         def lost(error: BaseException) -> None:
             daemon.loop.call_soon_threadsafe(daemon.log_failed, error)
@@ -165,13 +171,15 @@ class PostgresStorage:
         self._watch(daemon.metrics.watch)
 
     def stopping(self, seconds: float) -> None:
-        """The daemon stops and has this long: then what waits for the database fails."""
+        """Interrupt all work that waits for the database, `seconds` after the daemon began to stop."""
         self._stopping = threading.Timer(seconds, self.store.stop)
         self._stopping.daemon = True
         self._stopping.start()
 
     def close(self) -> None:
-        """All connections of clients are closed: let another node lead."""
+        """Release the lease, so that another node can lead, and close all. All connections of clients are closed
+        already.
+        """
         if self.shared is not None:
             self.shared.close()
         self.lease.close(release=True)
@@ -180,7 +188,7 @@ class PostgresStorage:
         self.store.close()
         self._lock.release()
 
-    # Within
+    # Internals
 
     def _lost(self, error: BaseException) -> None:
         log.error("another node leads; this one stops", error=str(error))
@@ -188,7 +196,7 @@ class PostgresStorage:
             self._on_lost(error)
 
     def _watch(self, watch: Callable[[str, Callable[[], Any]], object]) -> None:
-        """The metrics."""
+        """Register the metrics."""
         watch("store_term", lambda: self.lease.term)
         watch("store_lease_seconds", lambda: self.lease.left_s)
         watch("store_nodes", lambda: sum(node.lease_s > 0 for node in self.lease.nodes))
@@ -198,7 +206,7 @@ class PostgresStorage:
 
 
 def registration_of(settings: Settings) -> Registration:
-    """This process for the registry, with the addresses where it listens while it waits."""
+    """Return the entry of this process for the registry, with its addresses as a standby node."""
     known = {
         each.name: (each.advertised_host, each.advertised_port or each.port)
         for each in standby_listener.endpoints(settings)
@@ -213,8 +221,8 @@ def registration_of(settings: Settings) -> Registration:
 
 
 def lead(settings: Settings, registration: Registration, offer: Offer, ahead: Ahead) -> tuple[Lease, str]:
-    """Bring the tables to this version, register, and wait until this node leads; its lease, and the cluster's id.
-    Raises Unusable. While it waits `ahead` works; the caller closes it.
+    """Migrate the tables to this version, register, and wait until this node leads. Returns its lease and the cluster's
+    id. Raises Unusable. While this node waits, `ahead` prepares the working copy; the caller closes `ahead`.
     """
     link = Link(settings.storage)
     waiting = Waiting(
@@ -261,8 +269,8 @@ def _lead(settings: Settings, registration: Registration, link: Link, waiting: W
 
 
 class Waiting:
-    """What a node that waits does with its connection: it stays registered, looks who leads, which its front tells, and
-    hears of a lead that is given back.
+    """The work of a standby node on its connection: it keeps its registration, updates its standby listener with the
+    current leaders, and waits for a leadership that is given back.
     """
 
     def __init__(
@@ -284,18 +292,18 @@ class Waiting:
         self._kept_s = -TELL_S
         self._listens_on: Any = None
         self._has_rivals = False
-        """Other nodes wait, too."""
+        """True if there are other standby nodes."""
         self._is_deaf = False
 
     def keep(self) -> None:
-        """Register, when it is time to. Raises Away."""
+        """Renew the registration when it is due: RENEWALS times in a lease. Raises Away."""
         if time.monotonic() - self._kept_s < self._registration.lease_ms / 1000 / RENEWALS:
             return
         self._on(self._registration.keep)
         self._kept_s = time.monotonic()
 
     def look(self, cluster_id: str) -> None:
-        """Let the front tell what the database says now. Raises Away or Unusable."""
+        """Update the standby listener with the current content of the database. Raises Away or Unusable."""
         view = self._on(self._view)
         if self._front is not None:
             self._front.tell(view)
@@ -306,7 +314,7 @@ class Waiting:
         self._ahead.begin(cluster_id)
 
     def close(self) -> None:
-        """This node leads, or cannot."""
+        """Close the standby listener: this node leads, or cannot."""
         if self._front is not None:
             self._front.close()
 
@@ -321,7 +329,9 @@ class Waiting:
         return View(nodes, self._topics, self._seats)
 
     def pause(self, left_s: float = math.inf) -> None:
-        """Until the lead is given back, or a lease is over that lasts for `left_s`, but WAIT_S at most. Raises Away."""
+        """Wait until a leadership is given back or a lease that lasts `left_s` seconds is over, but WAIT_S at most.
+        Raises Away.
+        """
         rest_s = min(WAIT_S, left_s + LATE_S) if left_s > 0 else WAIT_S
         if (
             self._on(lambda connection: self._hear(connection, rest_s))
@@ -331,8 +341,8 @@ class Waiting:
             time.sleep(HESITATES_S)
 
     def _hear(self, connection: Any, rest_s: float) -> bool:
-        """Whether the lead was given back."""
-        if self._listens_on is not connection:  # then it listens from now on: look again before any pause
+        """Wait `rest_s` seconds at most. Return True if a leadership was given back."""
+        if self._listens_on is not connection:  # LISTEN takes effect only now: check the lease again before any pause
             try:
                 connection.execute(f"LISTEN {RELEASED}")
             except self._link.errors as error:
@@ -355,7 +365,7 @@ class Waiting:
 
 
 def _prepare(link: Link, seats: int) -> tuple[str, list[str]]:
-    """The cluster's id, and what the server's settings may lose."""
+    """Return the cluster's id, and warnings about settings of the database server that may lose data."""
     try:
         connection = link.open()
         return schema.migrate(connection, random_id(), seats), database.warnings(connection)

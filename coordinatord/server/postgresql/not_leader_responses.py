@@ -1,7 +1,9 @@
-"""What a node that waits answers: who leads, and to all else that another node does that. It forwards nothing.
+"""Responses of a standby node: the address of the leader, and to all other requests an error that names another node as
+responsible. A standby node forwards nothing.
 
-What clients ask all nodes for, and put together, gets an empty answer, as from a Kafka broker that leads no partition.
-Requests that carry no error for "another node" close the connection: clients then look for another one.
+A request that clients send to all nodes, to merge the responses, gets an empty response, as from a Kafka broker that
+leads no partition. For requests without an error code for "another node", the connection is closed: clients then look
+for another node.
 """
 
 from __future__ import annotations
@@ -28,23 +30,23 @@ Handler = Callable[[RequestContext, Any], Any]
 
 
 class Leading(Protocol):
-    """Who coordinates a group or transactional id, as clients of a listener are told: (node id, host, port); None while
-    nobody does.
+    """The lookup of a group's or transactional id's coordinator, in the address that clients of a listener receive:
+    (node id, host, port); None while there is none.
     """
 
     def coordinator(self, key: str, key_type: int, listener: str) -> tuple[int, str, int] | None: ...
 
 
 class WrongNode:
-    """The handlers of all APIs but those that tell of the cluster."""
+    """The handlers of all APIs except those that describe the cluster."""
 
     def __init__(self, leading: Leading, refusable: frozenset[ApiKey]) -> None:
-        """`refusable`: the APIs of groups and transactions."""
+        """`refusable` are the APIs of groups and transactions."""
         self._leading = leading
         self._refusable = refusable
 
     def handlers(self) -> dict[int, Handler]:
-        """By API key."""
+        """Return the handlers by API key."""
         return {
             **dict.fromkeys(ApiKey, _close),
             **dict.fromkeys(self._refusable, _error(ErrorCode.NOT_COORDINATOR)),
@@ -57,7 +59,7 @@ class WrongNode:
         }
 
     def find(self, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-        """The leader of the id's partition coordinates it."""
+        """Return the leader of the id's partition, which is its coordinator."""
         if context.api_version >= 4:
             found = [
                 Found(key, *where, error, "")
@@ -93,7 +95,7 @@ def _close(context: RequestContext, request: Any) -> None:
 
 
 def _error(error: ErrorCode) -> Handler:
-    """The answer with this error for all that the request names."""
+    """Return a handler that responds with this error for everything that the request names."""
     return lambda context, request: error_answers.answer(context.codec, request, error)
 
 
@@ -103,12 +105,12 @@ _not_leader = _error(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 def _produce(context: RequestContext, request: ProduceRequest) -> Any:
     if request.acks:
         return _not_leader(context, request)
-    context.connection.close()  # nobody waits for an answer that could say so
+    context.connection.close()  # with acks=0 there is no response that could carry the error
     return None
 
 
 def _fetch(context: RequestContext, request: FetchRequest) -> Any:
-    """Without a session: the first fetch at any node has all of its partitions."""
+    """Fetch without a session: the first fetch at any node names all of its partitions."""
     if request.session_id:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     return FetchResponse() if not request.topics else _not_leader(context, request)

@@ -1,8 +1,8 @@
-"""The nodes that run, and the moves of the lead: what operators and clients are told. Nothing here decides who leads.
+"""The running nodes and the moves of the leadership, for operators and clients. No leadership is decided here.
 
-Each node, the leading one and those that wait, has a row of coordinatord_node with a lease of its own by the database's
-clock. A row whose lease is over is a node that says nothing any more; it is removed an hour later. Rows are by
-*holder*, a random name of the process, so nodes that were given the same id are told apart.
+Each node, leading or standby, has a row in coordinatord_node with a lease of its own by the database's clock. A row
+whose lease is over belongs to a node that no longer renews it; the row is removed an hour later. The key of a row is
+its *holder*, a random name of the process, so nodes that were given the same id remain distinct.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 MOST_MOVES = 1_000
-"""So many moves are remembered."""
+"""Maximum number of moves that are stored."""
 
 MOST_NODES = 1_000
-"""So many nodes are told, if there are so many: those that lead in any case."""
+"""Maximum number of nodes that are returned. Leading nodes come first, so they are always among them."""
 
 KEEP = (
     "INSERT INTO coordinatord_node (holder, node_id, rack, addresses, since, lease_until)"
@@ -45,18 +45,18 @@ NODES = (
     " AND l.lease_until > clock_timestamp() ORDER BY l.seat IS NULL, n.lease_until DESC, n.holder LIMIT %s) AS found"
     " ORDER BY node_id, since, holder"
 )
-"""Those that lead come first, then those that live: each process that was killed leaves a row."""
+"""Leading nodes come first, then those with a valid lease: each killed process leaves a row."""
 MOVES = (
     "SELECT epoch, node_id, from_node_id, was_given_back, extract(epoch FROM clock_timestamp() - at)::float8, seat"
     " FROM coordinatord_move ORDER BY epoch DESC LIMIT %s"
 )
 
 Addresses = Mapping[str, tuple[str, int]]
-"""(host, port) that clients are told, by listener."""
+"""Advertised (host, port) by listener."""
 
 
 class KnownNode(NamedTuple):
-    """A row of the registry. Times are seconds by the database's clock; a lease that is over has a negative one."""
+    """A row of the registry. Times are seconds by the database's clock; `lease_s` is negative if the lease is over."""
 
     node_id: int
     rack: str | None
@@ -65,31 +65,31 @@ class KnownNode(NamedTuple):
     lease_s: float
     holder: str
     seat: int | None
-    """What it leads; None while it waits."""
+    """The seat that the node leads; None for a standby node."""
     term: int = 0
-    """Of its seat."""
+    """Term of the seat."""
 
     @property
     def leads(self) -> bool:
-        """Whether it has a seat."""
+        """True if the node has a seat."""
         return self.seat is not None
 
 
 class Move(NamedTuple):
-    """Node `node_id` took a seat `ago_s` ago, with this term. `from_node_id` is -1 when nobody had had it before."""
+    """Take-over of a seat by `node_id`, `ago_s` seconds ago. `from_node_id` is -1 when no node had the seat before."""
 
     term: int
     node_id: int
     from_node_id: int
     was_given_back: bool
-    """In a planned stop. Otherwise the former leader's lease had ended."""
+    """True after a planned stop. Otherwise the former leader's lease had ended."""
     ago_s: float
     seat: int
 
 
 @dataclass(slots=True)
 class Registration:
-    """This process in the registry. `addresses` may become known later, when a port of 0 is bound."""
+    """The entry of this process. `addresses` is completed later if a listener has port 0, when that port is bound."""
 
     holder: str
     node_id: int
@@ -98,19 +98,21 @@ class Registration:
     addresses: Addresses = field(default_factory=dict)
 
     def keep(self, connection: Connection[Any]) -> None:
-        """Register, or say that this node still runs."""
+        """Insert this node's row, or renew its lease."""
         connection.execute(KEEP, (self.holder, self.node_id, self.rack, json.dumps(self.addresses), self.lease_ms))
 
 
 def moved(connection: Connection[Any], term: int) -> None:
-    """Write down that the lead was taken; within the transaction that took it."""
+    """Record that a leadership was taken, within the transaction that took it."""
     connection.execute(MOVED, (term,))
     connection.execute(FORGET_MOVES, (term - MOST_MOVES,))
     connection.execute(PRUNE)
 
 
 def nodes(connection: Connection[Any]) -> list[KnownNode]:
-    """All that registered and did not leave, by id. Raises Unusable for rows that nobody of us wrote."""
+    """Return all nodes that registered and did not leave, by id. Raises Unusable for rows that coordinatord did not
+    write.
+    """
     found = []
     for node_id, rack, addresses, up_s, lease_s, holder, seat, term in connection.execute(NODES, (MOST_NODES,)):
         try:
@@ -122,12 +124,12 @@ def nodes(connection: Connection[Any]) -> list[KnownNode]:
 
 
 def moves(connection: Connection[Any], count: int) -> list[Move]:
-    """The latest moves of the lead, the last one first."""
+    """Return the latest `count` moves of the leadership, the last one first."""
     return [Move(*row) for row in connection.execute(MOVES, (count,))]
 
 
 def leave(link: Link, holder: str) -> None:
-    """A planned end. Raises Away."""
+    """Delete the row of `holder`, in a planned stop. Raises Away."""
     try:
         link.open().execute(LEAVE, (holder,))
     except link.errors as error:

@@ -1,17 +1,18 @@
-"""The tables and functions in the database, their version, and how an older version becomes this one.
+"""The tables and functions in the database, their version, and the migrations from older versions.
 
 `coordinatord store ddl` prints the statements. All names begin with `coordinatord_`, in the first schema of the
 connection's search_path. The role needs CREATE on that schema at the first start and owns what it creates; it needs no
 other right.
 
-Every statement runs at READ COMMITTED: what makes it right are locks on rows, not snapshots. Each change first locks
-its seat's row of coordinatord_leader (FOR SHARE), which it finds by its epoch: no two seats ever have the same one. A
-take-over updates that row. So a change is committed before the take-over, which then sees it, or waits for it and finds
-no row. Two nodes that both wrote all the same would be caught by `leader_epoch` of coordinatord_partition, which only
-the holder of the partition's seat has, by `end_offset`, which must be where the writer believes that it is, and by the
-primary key of coordinatord_batch.
+Every statement runs at READ COMMITTED: correctness depends on row locks, not on snapshots. Each change first locks its
+seat's row of coordinatord_leader (FOR SHARE), which it finds by the term: no two seats ever have the same one. A
+take-over updates that row. So a change either is committed before the take-over, which then sees it, or waits for the
+take-over and finds no row. Should two nodes write nevertheless, three checks detect that: `leader_epoch` of
+coordinatord_partition, which only the holder of the partition's seat has; `end_offset`, which must equal the writer's;
+and the primary key of coordinatord_batch.
 
-A database has a row of coordinatord_leader for each seat (lease.py). How many there are is fixed when it is made.
+A database has a row of coordinatord_leader for each seat (lease.py). The number of seats is fixed when the database is
+made.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ MIGRATION_LOCK = 0x636F6F7264
 """Key of the advisory lock that a migration holds ("coord")."""
 
 FENCED = "CD001"
-"""SQLSTATE: the change is of a former leader."""
+"""SQLSTATE: the change has the term of a former leader."""
 DIVERGED = "CD002"
-"""SQLSTATE: a partition does not end where the writer believes."""
+"""SQLSTATE: a partition's end differs from the writer's."""
 OVERTAKEN = "CD003"
 """SQLSTATE: another leading node has changed a shared file meanwhile."""
 
@@ -160,7 +161,9 @@ CREATE TABLE coordinatord_move (
 ALTER TABLE coordinatord_leader ADD COLUMN from_node_id integer NOT NULL DEFAULT -1;
 ALTER TABLE coordinatord_leader ADD COLUMN was_given_back boolean NOT NULL DEFAULT false;
 """
-"""Nothing that the first version's programs use is changed: one that leads goes on while another node migrates."""
+"""The registry of nodes. It changes nothing that programs of the first version use: one that leads continues while
+another node migrates.
+"""
 
 SEATS = """
 ALTER TABLE coordinatord_leader DROP COLUMN one;
@@ -243,18 +246,19 @@ BEGIN
     END IF;
 END $$;
 """
-"""The second version's programs find all that they use, and one seat, which is what they know: one that leads goes on
-while another node migrates. From here on a database may have several seats; one that was made before has one.
+"""Several seats. Programs of the second version find everything that they use, and one seat, the only one they support:
+one that leads continues while another node migrates. From this version on a database may have several seats; one that
+was made before has one.
 """
 
 MIGRATIONS = (FIRST_VERSION, REGISTRY, SEATS)
-"""`MIGRATIONS[n]` turns version n into n + 1; version 0 is an empty schema."""
+"""`MIGRATIONS[n]` migrates version n to n + 1; version 0 is an empty schema."""
 
 
 def migrate(connection: Connection[Any], cluster_id: str, seats: int = 1) -> str:
-    """Bring the tables to this version, in one transaction under an advisory lock; returns the cluster's id. A new
-    database gets `cluster_id` and so many seats. Raises Unusable for the tables of a later program, and where there are
-    more or fewer seats.
+    """Bring the tables to this version, in one transaction under an advisory lock; return the cluster's id. A new
+    database gets `cluster_id` and this number of seats. Raises Unusable for the tables of a later program, and for a
+    database with another number of seats.
     """
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
@@ -284,7 +288,7 @@ def migrate(connection: Connection[Any], cluster_id: str, seats: int = 1) -> str
 
 
 def check(connection: Connection[Any]) -> str:
-    """The cluster's id. Changes nothing; raises Unusable if the tables are not there, or have another version."""
+    """Return the cluster's id. Changes nothing. Raises Unusable if the tables are missing, or have another version."""
     version = _version(connection)
     if version != VERSION:
         what = "has no tables of coordinatord" if version == 0 else f"has tables of version {version}"
@@ -293,7 +297,7 @@ def check(connection: Connection[Any]) -> str:
 
 
 def cluster(connection: Connection[Any]) -> str:
-    """The cluster's id."""
+    """Return the cluster's id."""
     row = connection.execute("SELECT cluster_id FROM coordinatord_leader LIMIT 1").fetchone()
     if row is None:
         raise Unusable("the table coordinatord_leader has no row: restore it from a backup")
@@ -301,7 +305,7 @@ def cluster(connection: Connection[Any]) -> str:
 
 
 def count_seats(connection: Connection[Any]) -> int:
-    """How many nodes lead at a time when all seats are taken."""
+    """Return the number of nodes that lead at a time when all seats are taken."""
     row = connection.execute("SELECT count(*) FROM coordinatord_leader").fetchone()
     return int(row[0]) if row is not None else 0
 

@@ -1,17 +1,17 @@
-"""What several leading nodes have together: the catalogue of topics, the blocks of producer ids, the settings of
-groups, and who has which seat.
+"""State that several leading nodes share: the catalogue of topics, the blocks of producer ids, the settings of groups,
+and the holders of the seats.
 
 Each node has the shared files in its working copy, as workers have them in their directory. A change is made under an
-advisory lock of the database, after the newest files have been fetched. The lock only spares nodes to decide in vain:
-each file has a version, and a change names the one that it was made from (coordinatord_share_file). So a node that was
-stopped while it held the lock changes nothing that others have changed meanwhile.
+advisory lock of the database, after the newest files have been fetched. The lock only saves futile attempts: each file
+has a version, and a change names the version that it was made from (coordinatord_share_file). So a node that was
+stopped while it held the lock cannot overwrite changes that others have made meanwhile.
 
-A change whose fate is not known has failed for who asked for it. If it was made all the same, it is found with the next
-look, like a change of another node. Four times a second each node looks for new versions, and at the registry.
+A change with an unknown outcome is reported as failed to its caller. If it was made all the same, the next check finds
+it, like a change of another node. Four times a second each node checks for new versions, and reads the registry.
 
-Records of the cluster are not in these files, but in a partition of the first seat (cluster_records.py).
+The cluster's records are not in these files, but in a partition of the first seat (cluster_records.py).
 
-How far a seat's holder has gone in removing what belongs to deleted topics is a small file of the seat.
+Each seat has a small file with its holder's progress in removing the data of deleted topics.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 LOOK_S = 0.25
-"""Between two looks."""
+"""Interval in seconds between two checks."""
 TELL_S = 10.0
 
 LOCK = 0x636F6F7266
 """Key of the advisory lock that a node holds while it changes shared files."""
 LOCK_MS = 800
-"""The longest wait for it: the event loop waits with it."""
+"""Longest wait for this lock in milliseconds: the event loop is blocked meanwhile."""
 LOCKED = "55P03"
-"""SQLSTATE: that was too long."""
+"""SQLSTATE of a lock that was not available within the timeout."""
 
 VERSIONS = (
     "SELECT name, version, CASE WHEN name LIKE %s THEN content END FROM coordinatord_file"
     " WHERE name = ANY(%s) OR name LIKE %s"
     " UNION ALL SELECT '', end_offset, NULL FROM coordinatord_partition WHERE topic_id = %s AND partition = %s"
 )
-"""The last row, with a name that no file has, is of the partition with the records of the cluster."""
+"""The last row, with a name that no file has, is that of the partition with the cluster's records."""
 FETCH = "SELECT version, content FROM coordinatord_file WHERE name = %s"
 FOLLOWED_BY = SEATS.format("%") + FOLLOWED
 
@@ -67,21 +67,21 @@ log = get_logger("coordinatord.server.postgresql")
 
 
 class Looked(NamedTuple):
-    """What a look has found. `files`: the shared files that have changed."""
+    """Result of a check. `files`: the shared files that have changed."""
 
     nodes: Sequence[KnownNode]
     files: frozenset[str]
 
 
 def holders(nodes: Sequence[KnownNode]) -> dict[int, Holder]:
-    """Who has which seat, once others can reach it."""
+    """Return the holder of each seat, of those that have addresses."""
     found = [each for each in nodes if each.addresses]
     return {each.seat: Holder(each.node_id, each.addresses, each.term) for each in found if each.seat is not None}
 
 
 class InTouch:
-    """gate.Leading of one of several nodes: it has its lease, and has heard of the others' changes since a lease ago.
-    Otherwise a credential or an ACL that is no more could be good here for as long as only looks fail.
+    """lease_guard.Leading of one of several nodes: this node has its lease, and its last successful check began less
+    than a lease ago. Otherwise a deleted credential or ACL could stay valid here for as long as checks fail.
     """
 
     def __init__(self, lease: Lease, shared: SharedFiles) -> None:
@@ -91,23 +91,23 @@ class InTouch:
 
     @property
     def holds(self) -> bool:
-        """Whether this node may answer now."""
+        """True if this node may respond to clients now."""
         return self._lease.holds and now_s() < self._shared.heard_s + self._most_s
 
 
 class SharedFiles:
-    """cluster.shared.Sharing for the nodes of several machines. `path` is the working copy's."""
+    """cluster.shared.Sharing for the nodes of several machines. `path` is that of the working copy."""
 
     def __init__(self, url: str, store: PostgresStore, path: str, seats: int) -> None:
         self.change = 0
         self.groups_change = 0
-        """How often a file of groups' settings has come from another node."""
+        """Number of times that a file of groups' settings has come from another node."""
         self.nodes: Sequence[KnownNode] = ()
-        """The registry as this node's clients are told of it (leading.py)."""
+        """The registry in the state that responses to this node's clients show (leading.py)."""
         self.cluster_records = None if share_of(METADATA_TOPIC, 0, seats) == store.seat else ClusterRecords()
-        """None at the node that leads their partition."""
+        """None at the node that leads the partition with these records."""
         self.heard_s = now_s()
-        """When the last look began that succeeded. Other threads read it."""
+        """Start of the last successful check (`now_s`). Other threads read it."""
         self._store = store
         self._path = path
         self._seats = seats
@@ -130,10 +130,10 @@ class SharedFiles:
         self.change = max(self.change, change)
 
     def groups_changed(self) -> None:
-        """See Sharing. The other nodes watch the file."""
+        """See Sharing. Nothing to do: the other nodes watch the file."""
 
     def follow(self, worker: int, change: int) -> None:
-        """See Sharing. The others hear of it later."""
+        """See Sharing. The other nodes see the change later."""
         if change != self._own_followed:
             self._own_followed = self._followed[worker] = change
             self._store.put_later(FOLLOWED, b"%d" % change)
@@ -182,7 +182,7 @@ class SharedFiles:
             raise Away(str(error)) from error
 
     def _begin(self, attempts: int = 2) -> None:
-        """Take the lock and fetch. The first attempt may find a connection that the server has closed long ago."""
+        """Take the lock and fetch the files. The first attempt may use a connection that the server has closed."""
         try:
             connection = self._locking.open()
             connection.execute("BEGIN")
@@ -197,7 +197,7 @@ class SharedFiles:
             self._begin(attempts - 1)
 
     def _end(self) -> None:
-        """Let go of the lock. If that fails it goes with the connection."""
+        """Release the lock. If COMMIT fails, closing the connection releases the lock."""
         try:
             self._locking.open().execute("COMMIT")
         except (self._locking.errors, LogError, OSError):
@@ -206,18 +206,20 @@ class SharedFiles:
     # The files
 
     def put(self, name: str, content: bytes, then: Callable[[], object]) -> None:
-        """Replace a shared file, then make it so here. Raises Away; then nothing is changed here."""
+        """Replace a shared file in the database, then call `then` to replace the local one. Raises Away; then nothing
+        is changed here.
+        """
         with self._guard:
             version = self._versions.get(name, 0)
             try:
                 self._store.share_file(name, content, version)
-            except LogError as error:  # callers expect what a disk raises; the lease tells the daemon why
+            except LogError as error:  # callers expect the errors of a disk; the lease reports the cause to the daemon
                 raise Away(str(error)) from error
             then()
             self._versions[name] = version + 1
 
     def fetch(self, connection: Connection[Any]) -> frozenset[str]:
-        """Bring the shared files here that others have changed; their names."""
+        """Fetch the shared files that other nodes have changed. Returns their names."""
         changed = set()
         asked = (FOLLOWED_BY, list(SHARED), FOLLOWED_BY, METADATA_TOPIC_ID, cluster_records.PARTITION)
         for name, version, content in connection.execute(VERSIONS, asked).fetchall():
@@ -238,7 +240,7 @@ class SharedFiles:
             if version <= self._versions.get(name, 0):
                 return False
             path = f"{self._path}/{name}"
-            replace_bytes(self._disk, f"{path}.fetched", content)  # who changes the file writes to another one
+            replace_bytes(self._disk, f"{path}.fetched", content)  # a local change of the file uses another name
             self._disk.rename(f"{path}.fetched", path)
             self._versions[name] = version
             if name == catalogue_file.FILE:
@@ -247,10 +249,12 @@ class SharedFiles:
                 self.groups_change += 1
             return True
 
-    # Looking
+    # Checks
 
     def begin(self, told: Callable[[Looked], object], failed: Callable[[LogError], object]) -> None:
-        """Look, on a thread, until `close`; `told` is called there after each look, `failed` if there is no other."""
+        """Start the thread that checks until `close`. It calls `told` after each check, and `failed` if the records of
+        the cluster cannot be read: then the checks end.
+        """
         self._thread = threading.Thread(target=self._run, args=(told, failed), name="store-look", daemon=True)
         self._thread.start()
 
@@ -270,7 +274,7 @@ class SharedFiles:
             self._stopped.wait(LOOK_S)
 
     def look(self) -> Looked:
-        """Look once. Raises Away, Unusable, or the driver's errors."""
+        """Check once. Raises Away, Unusable, or the driver's errors."""
         asked_s = now_s()
         connection = self._looking.open()
         found = Looked(registry.nodes(connection), self.fetch(connection))
@@ -278,7 +282,7 @@ class SharedFiles:
         return found
 
     def close(self) -> None:
-        """Look no more, and lock nothing."""
+        """Stop the checks and release the lock."""
         self._stopped.set()
         if self._thread is not None:
             self._looking.cut()

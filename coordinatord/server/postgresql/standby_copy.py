@@ -1,9 +1,9 @@
-"""A node that waits makes its working copy ahead, so that what is left to do is little when it takes the lead.
+"""The working copy that a standby node makes ahead of its lead, so that little is left to do when it takes the lead.
 
-It reads all rows in one transaction, and opens the copy as a leader does, so that the indexes are there. Then it rests,
-a hundred times as long as the processor worked, and does it again. What it has is a hint: when this node leads, all
-rows are read again, and whatever differs from the copy is written (working_copy.make). So nothing depends on how old
-the copy is, nor on where the reading was when it was stopped.
+The thread reads all rows in one transaction, and opens the copy as a leader does, so that the indexes exist. Then it
+rests, for a hundred times the processor time of its work, and starts again. The copy is a hint: when this node leads,
+all rows are read again, and every difference from the copy is written (working_copy.make). So nothing depends on the
+age of the copy, nor on the point at which the reading was stopped.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from coordinatord.server.postgresql.database import Link
 from coordinatord.server.postgresql.transfer import Snapshot
 
 RESTS = 100
-"""How much longer than its work it rests."""
+"""Ratio of the rest to the processor time of the work."""
 LEAST_REST_S = 5.0
 
 END_S = 60.0
-"""How long `close` waits. Once the link is cut only the disk can hold the thread up, and indexes that it makes."""
+"""Longest wait of `close` in seconds. Once the connection is cut only the disk can delay the thread, and the indexes
+that it makes.
+"""
 
 log = get_logger("coordinatord.server.postgresql")
 
@@ -37,7 +39,7 @@ class _Stopped(Exception):
 
 
 class Ahead:
-    """See the module. `path` is the working copy's; nobody else writes there until `close` has returned."""
+    """The thread that makes the working copy at `path`. No other code may write there until `close` has returned."""
 
     def __init__(self, url: str, path: Path, node_id: int, catalogued: ReadCatalogued) -> None:
         self._link = Link(url)
@@ -47,7 +49,7 @@ class Ahead:
         self._stopped = threading.Event()
         self._is_sound = True
         self.is_ready = False
-        """There is a copy, and nothing is done to it now. Other threads read it."""
+        """True if there is a copy that is not being changed. Other threads read this attribute."""
         self._thread: threading.Thread | None = None
 
     def begin(self, cluster_id: str) -> None:
@@ -57,10 +59,10 @@ class Ahead:
             self._thread.start()
 
     def close(self) -> None:
-        """Stop, and discard a copy whose indexes were not finished. Raises Unusable if the disk does not answer."""
+        """Stop, and discard a copy whose indexes were not finished. Raises Unusable if the disk does not respond."""
         self._stopped.set()
         thread, self._thread = self._thread, None
-        # A signal may have come while it was being started: one that only begins now finds that it has to stop.
+        # A signal may have interrupted its start: a thread that only begins now finds that it has to stop.
         if thread is not None and thread.is_alive():
             self._link.cut()
             thread.join(END_S)
@@ -72,7 +74,7 @@ class Ahead:
             self._is_sound = True
 
     def make(self, cluster_id: str) -> None:
-        """Make the copy, or bring it up to date. Raises what keeps it from that."""
+        """Make the copy, or bring it up to date. Raises any error that prevents it."""
         connection = self._link.open()
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         source = _Stopping(connection, self._stopped)
@@ -104,14 +106,14 @@ class Ahead:
 
 
 class _Stopping(Snapshot):
-    """A snapshot whose reading can be stopped."""
+    """A snapshot that stops being read when `stopped` is set."""
 
     def __init__(self, connection: object, stopped: threading.Event) -> None:
         super().__init__(connection)
         self._stopped = stopped
 
     def batches(self) -> Iterator[tuple[PartitionKey, int, bytes]]:
-        """See Snapshot. Raises _Stopped."""
+        """Return the batches (Snapshot). Raises _Stopped."""
         for found in super().batches():
             if self._stopped.is_set():
                 raise _Stopped

@@ -1,15 +1,14 @@
-"""A node that waits listens, too, and tells clients who leads (not_leader_responses.py has what it says to all other
-requests).
+"""The listeners of a standby node, which name the leader to clients (not_leader_responses.py has the responses to all
+other requests).
 
-Without it a client that knows only the leader has nobody to ask when that one dies: many clients never go back to the
-addresses that they were given at their start. So the leader tells of all nodes that listen, and each of them tells of
-the leader.
+Without them a client that has only the leader's address cannot go on when the leader dies: many clients never return to
+their bootstrap addresses. So the leader lists all nodes that listen, and each of these lists the leader.
 
-The front has a thread with an event loop of its own while the node waits for the lead; what it tells is what the node
-has last read in the database, four times a second. It is a hint, which may be old. Its sockets and connections are
-closed when the node takes the lead, and the daemon listens in its place.
+The front has its own thread with an event loop while the node waits for the lead; its responses contain the state that
+the node has last read in the database, four times a second. They are hints, which may be outdated. Its sockets and
+connections are closed when the node takes the lead, and the daemon listens at the same addresses.
 
-It proves nobody's identity and knows no ACLs: it serves listeners with PLAINTEXT, without an authorizer.
+The front authenticates no client and has no ACLs: it serves listeners with PLAINTEXT, without an authorizer.
 """
 
 from __future__ import annotations
@@ -51,29 +50,32 @@ from kafka_wire.api_key import ApiKey
 log = get_logger("coordinatord.server.postgresql")
 
 CLOSE_S = 2.0
-"""The longest wait for the front's thread; what it has is closed with it."""
+"""Longest wait in seconds for the end of the front's thread, which closes its sockets and connections."""
 
 GROUP = 0
 """FindCoordinator's type of a group's key."""
 
 
 class Offer(NamedTuple):
-    """What the daemon's ApiVersions tells. A node that waits tells the same: clients choose their protocol by it."""
+    """The content of the daemon's ApiVersions response. A standby node sends the same: clients choose their protocol by
+    it.
+    """
 
     api_keys: frozenset[int]
     features: Mapping[str, int]
 
 
 def endpoints(settings: Settings) -> list[Endpoint]:
-    """Where a front listens: at ports that are known to others, for clients that need not prove who they are."""
+    """Return the endpoints of a front: those with fixed ports, and for clients without authentication."""
     if settings.authorizer_class_name:
         return []
     return [each for each in settings.endpoints if each.port and settings.protocols[each.name] == "PLAINTEXT"]
 
 
 def others(nodes: Sequence[KnownNode], listener: str, own_id: int) -> list[Node]:
-    """The living nodes with ids of their own that listen there, as clients are told. One that leads is among them until
-    its lead ends: clients are told of it as a leader, and some give up on leaders that no broker is.
+    """Return the living nodes with ids other than `own_id` that listen there, with the addresses that clients receive.
+    A leading node is among them until its lead ends: responses name it as a leader, and some clients fail if a leader
+    is not in the list of brokers.
     """
     found: dict[int, Node] = {}
     for each in nodes:
@@ -86,7 +88,7 @@ def others(nodes: Sequence[KnownNode], listener: str, own_id: int) -> list[Node]
 @dataclass(frozen=True, slots=True)
 class _Log:
     leader_epoch: int = -1
-    """Not known: clients then believe whoever leads."""
+    """Unknown: clients then accept any leader."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,9 @@ class _Topic:
 
 
 class View:
-    """What the database said last: topics.describe's catalogue and nodes. Replaced whole, never changed."""
+    """The last state read from the database, as topics.describe's catalogue and nodes. Replaced whole, never
+    changed.
+    """
 
     def __init__(self, nodes: Sequence[KnownNode], content: Content, seats: int = 1) -> None:
         self._nodes = nodes
@@ -121,7 +125,7 @@ class View:
         self.partition_count = sum(len(each.partitions) for each in topics)
 
     def _partitions(self, topic: str, entry: Entry) -> Sequence[_Partition]:
-        """Leaders repeat with the seats."""
+        """Return a topic's partitions; their leaders repeat with the seats."""
         repeated = [
             _Partition(NOBODY if holder is None else holder.node_id)
             for index in range(self._seats)
@@ -133,23 +137,25 @@ class View:
 
     @property
     def controller_id(self) -> int:
-        """The id of the leader, of the first seat; -1 while nobody leads."""
+        """The id of the leader of the first seat; -1 while it has none."""
         return NOBODY if self._leader is None else self._leader.node_id
 
     def alive(self, listener: str) -> list[Node]:
-        """The leader of the first seat, then the others."""
+        """Return the leader of the first seat, then the others."""
         leader = self._leader
         first = [] if leader is None else others([leader], listener, NOBODY)
         return first + others(self._nodes, listener, self.controller_id)
 
     def leader(self, listener: str, seat: int = 0) -> tuple[int, str, int] | None:
-        """Who has a seat: (node id, host, port)."""
+        """Return the leader of a seat: (node id, host, port)."""
         holder = self._holders.get(seat)
         address = None if holder is None else holder.addresses.get(listener)
         return None if holder is None or address is None else (holder.node_id, *address)
 
     def coordinator(self, key: str, key_type: int, listener: str) -> tuple[int, str, int] | None:
-        """See wrong_node.Leading. With several seats it takes a topic that exists to say who coordinates an id."""
+        """Return a coordinator (wrong_node.Leading). With several seats it is unknown until the coordinators' topic
+        exists.
+        """
         if self._seats == 1:
             return self.leader(listener)
         name = OFFSETS_TOPIC if key_type == GROUP else TRANSACTION_TOPIC
@@ -164,17 +170,17 @@ class View:
         return iter(list(self.by_name.values()))
 
     def refresh(self) -> bool:
-        """There is nothing newer."""
+        """Return False: this view is never refreshed."""
         return False
 
     def partition(self, topic: str, index: int) -> _Partition | None:
-        """A partition, which is never here."""
+        """Return a partition, which is never on this node."""
         found = self.by_name.get(topic)
         return found.partitions[index] if found is not None and 0 <= index < len(found.partitions) else None
 
 
 class Front:
-    """See the module. One thread opens it, tells it and closes it."""
+    """The listeners. One thread calls `open`, `tell` and `close`."""
 
     def __init__(self, settings: Settings, offer: Offer, cluster_id: str, view: View) -> None:
         self._settings = settings
@@ -187,7 +193,7 @@ class Front:
         self._thread: threading.Thread | None = None
 
     def open(self) -> set[str]:
-        """Listen; the listeners where it does. What cannot be bound is left out, with a log line."""
+        """Listen; return the names of the listeners. A listener that cannot be bound is left out, with a log line."""
         sockets: list[tuple[str, socket]] = []
         for endpoint in endpoints(self._settings):
             try:
@@ -203,7 +209,7 @@ class Front:
         return {name for name, _socket in sockets}
 
     def tell(self, view: View) -> None:
-        """Answer with this from now on."""
+        """Respond with this view from now on."""
         self._view = view
 
     def close(self) -> None:
@@ -277,7 +283,7 @@ class Front:
 
 
 class _Telling:
-    """Each answer is made of one view."""
+    """Handlers, each of which uses one view for the whole response."""
 
     def __init__(self, front: Front) -> None:
         self._front = front
@@ -302,7 +308,7 @@ class _Telling:
 
 
 def _create_nothing(_context: RequestContext, _names: Iterable[str]) -> TaskSteps:
-    """The leader creates topics: to a client they do not exist yet, and it asks again."""
+    """Create nothing: only the leader creates topics. To a client such topics do not exist yet, and it retries."""
     yield None
 
 

@@ -1,4 +1,4 @@
-"""What `coordinatord cluster status` shows."""
+"""The output of `coordinatord cluster status`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ STANDBYS = (
 )
 
 MOVES = 5
-"""So many of the latest moves are shown."""
+"""Number of the latest moves that are shown."""
 
 
 class Seat(NamedTuple):
-    """A share of the partitions, or all of them. `term` is 0 if no node has led it yet; `lease_s` is 0 if none leads
-    it now, and `node_id` was the last one.
+    """A share of the partitions, or all of them. `term` is 0 if no node has led it yet; `lease_s` is 0 if none leads it
+    now, and `node_id` is the last one.
     """
 
     seat: int
@@ -39,8 +39,8 @@ class Seat(NamedTuple):
 
 
 class Standby(NamedTuple):
-    """A standby of the database; `state` is PostgreSQL's `sync_state`. `behind_bytes` of the log it has not replayed;
-    None if this role may not see that.
+    """A standby of the database; `state` is PostgreSQL's `sync_state`. `behind_bytes` is the size of the log that it
+    has not replayed; None if this role may not see that.
     """
 
     name: str
@@ -50,23 +50,23 @@ class Standby(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What the database knew at one moment."""
+    """The state in the database at one moment."""
 
     cluster_id: str
     seats: Sequence[Seat]
     nodes: Sequence[registry.KnownNode]
     moves: Sequence[registry.Move]
-    """The latest one first."""
+    """The latest move first."""
     partitions: int
     records: int
-    """So many were appended so far; compaction and retention may have removed some."""
+    """Number of records appended so far; compaction and retention may have removed some."""
     stored_bytes: int
-    """Of rows and index."""
+    """Size in bytes of rows and index."""
     standbys: Sequence[Standby]
     warnings: Sequence[str]
 
     def as_json(self) -> dict[str, Any]:
-        """The same under the same names; `seat` of a node is null while it waits."""
+        """Return the attributes as JSON under their names; `seat` of a standby node is null."""
         nodes = [
             {
                 "node_id": node.node_id,
@@ -92,7 +92,7 @@ class Status:
 
 
 def read_status(url: str) -> Status:
-    """Ask the database. Raises LogError or OSError."""
+    """Read the status from the database. Raises LogError or OSError."""
     link = Link(url)
     try:
         connection = link.open()
@@ -116,7 +116,7 @@ def read_status(url: str) -> Status:
 
 
 def status_lines(status: Status) -> list[str]:
-    """For people."""
+    """Return the status as lines for humans."""
     several = len(status.seats) > 1
     told = [f"cluster {status.cluster_id}, tables of version {schema.VERSION}"]
     told += [(f"seat {seat.seat}: " if several else "") + _standing(seat) for seat in status.seats]

@@ -1,16 +1,18 @@
-"""The store on PostgreSQL: contract.Store, and the operations of who leads.
+"""The store on PostgreSQL: contract.Store, and the operations of a leading node.
 
-Three connections, so that nothing waits behind what it does not need: `append` and files that wait have one, all else
-that changes has another with a thread of its own, and lease.py has the third.
+There are three connections, so that no operation waits for an unrelated one: `append` and the files with `waits` use
+the first one, all other changes use the second one on a thread of its own, and lease.py has the third one.
 
 Each change is one statement that calls one function (schema.py), so it is one transaction and one round trip, and no
-transaction of ours waits for us. Two have more statements, the take-over and `replace`; `replace` locks the leader's
-row last, so a compaction of a large segment keeps nobody from taking over, and is undone if somebody has.
+open transaction ever waits for this process. Two operations have more statements, the take-over and `replace`;
+`replace` locks the leader's row last, so a compaction of a large segment does not delay a take-over, and is undone if
+there was a take-over meanwhile.
 
-**A commit whose fate is not known**, because the connection was lost in it: a partition's end is what tells. A new
-connection locks the partitions' rows, and so waits until the server has ended the old transaction. If they end where
-the append would have put them, under our term, it was committed: nobody else writes under our term. If they end where
-it found them, it is repeated; should the old statement still arrive, it finds other ends and changes nothing.
+**A commit with an unknown outcome**, because the connection was lost during it, is resolved by the partitions' ends. A
+new connection locks the partitions' rows, and so waits until the server has ended the old transaction. If the
+partitions end where the append would have put them, under this node's term, the append was committed: no other node
+writes under this term. If the partitions end where the append found them, it is repeated; should the old statement
+still arrive, it finds other ends and changes nothing.
 """
 
 from __future__ import annotations
@@ -36,13 +38,13 @@ T = TypeVar("T")
 log = get_logger("coordinatord.server.postgresql")
 
 RETRY_S = 0.1
-"""The pause before another try."""
+"""Pause before the next attempt, in seconds."""
 
 FILE_S = 1.0
-"""How long a change of a small file may take: the event loop waits for it."""
+"""Time limit of a change of a small file, in seconds: the event loop waits for it."""
 
 TELL_S = 5.0
-"""How often an outage is logged."""
+"""Shortest interval between two log lines about an outage, in seconds."""
 
 APPEND = (
     "SELECT coordinatord_append(%b::bigint, %b::bytea[], %b::int[], %b::text[], %b::bigint[], %b::bigint[],"
@@ -58,13 +60,15 @@ PUT_FILE = "SELECT coordinatord_put_file(%b::bigint, %b::text, %b::bytea, %b::bi
 SHARE_FILE = "SELECT coordinatord_share_file(%b::bigint, %b::text, %b::bytea, %b::bigint)"
 
 SHARED = frozenset({"topics.json", "producer_ids.json", "groups.json"})
-"""Small files that are the cluster's, not a seat's."""
+"""Small files that belong to the cluster, not to a seat."""
 EPOCHS = "epochs/"
-"""What the names of the leader epochs of partitions begin with: those that they had when they were loaded."""
+"""Name prefix of the files with partitions' leader epochs, in the state in which they were loaded."""
 SEATS = "seats/{}/"
-"""What the names of a seat's own files begin with, where there are several seats."""
+"""Name prefix of a seat's own files, where there are several seats."""
 FOLLOWED = "followed"
-"""A seat's own file: the change of the catalogue up to which its holder has removed what belongs to deleted topics."""
+"""Name of a seat's own file with the change of the catalogue up to which its holder has removed the data of deleted
+topics.
+"""
 BATCHES = "SELECT topic_id, partition, segment, batch FROM coordinatord_batch ORDER BY topic_id, partition, base_offset"
 BATCHES_OF_SEAT = (
     "SELECT b.topic_id, b.partition, b.segment, b.batch FROM coordinatord_partition AS p"
@@ -73,7 +77,7 @@ BATCHES_OF_SEAT = (
 )
 BY_INDEX = "SET LOCAL enable_sort = off; SET LOCAL enable_hashjoin = off"
 BEGIN_BY_INDEX = "BEGIN; " + BY_INDEX
-"""The primary keys have this order. The first rows come at once, and nothing is sorted on the database's disk."""
+"""The primary keys have this order. The first rows come at once, and the database does not sort on its disk."""
 COPY_IN = (
     "COPY coordinatord_batch (topic_id, partition, base_offset, last_offset, leader_epoch, max_timestamp, segment,"
     " batch) FROM STDIN (FORMAT BINARY)"
@@ -82,15 +86,15 @@ COPY_TYPES = ["bytea", "int4", "int8", "int8", "int8", "int8", "int8", "bytea"]
 
 
 class PostgresStore:
-    """See the module. `term` is the epoch with which this node leads, and `seat` what it leads."""
+    """The store of a leading node (see the module). `term` is the term in which this node leads `seat`."""
 
     def __init__(self, url: str, term: int, seat: int = 0, *, is_alone: bool = True) -> None:
-        """`is_alone`: the database has one seat."""
+        """`is_alone`: the database has only one seat."""
         self.term = term
         self.seat = seat
         self._prefix = "" if is_alone else SEATS.format(seat)
         self.appending_since_s: float | None = None
-        """When the append under way began (time.monotonic); None while there is none. Other threads read it."""
+        """Start of the append in progress (time.monotonic); None if there is none. Other threads read it."""
         self.appends = self.retries = self.resolved = 0
         self._psycopg = import_psycopg()
         self._writing = Link(url)
@@ -129,14 +133,14 @@ class PostgresStore:
         self._soon(f"{name} not stored", put)
 
     def share_file(self, name: str, content: bytes, version: int) -> None:
-        """Replace a file that all leading nodes have, if its version is this one; then it is one more. Raises Away at
-        once, if it has another one, too.
+        """Replace a file that all leading nodes share, if its version is `version`; then its version is one more.
+        Raises Away at once, also if the file has another version.
         """
         parameters = (self.term, name, content, version)
         self._soon(f"{name} not stored", _executing(SHARE_FILE, parameters))
 
     def put_later(self, name: str, content: bytes) -> None:
-        """Replace a file of this seat, later, and without telling whether it was done."""
+        """Replace a file of this seat, later; errors are not reported."""
         with self._file_guard:
             self._file_version += 1
             parameters = (self.term, self._stored(name), content, self._file_version)
@@ -144,7 +148,7 @@ class PostgresStore:
             self._submit(f"{name} not stored", _executing(PUT_FILE, parameters), attempts=2)
 
     def _stored(self, name: str) -> str:
-        """A file of partitions is the seat's own, all others are the cluster's."""
+        """Return the stored name: files of the cluster keep theirs, a seat's own files have its prefix."""
         return name if name in SHARED or name.startswith(EPOCHS) else self._prefix + name
 
     def pause(self) -> None:
@@ -216,13 +220,13 @@ class PostgresStore:
     # The end
 
     def stop(self) -> None:
-        """End what waits for the database: it fails with Away, and nobody is told of what was not committed."""
+        """Fail all waits for the database with Away. Records that are not committed are not confirmed."""
         self._stopped.set()
         self._writing.cut()
         self._aside.cut()
 
     def close(self) -> None:
-        """Close the connections. Nothing may wait any more."""
+        """Close the connections. No operation may be waiting any more."""
         self._stopped.set()
         self._worker.shutdown(wait=True, cancel_futures=True)
         self._writing.close()
@@ -250,7 +254,7 @@ class PostgresStore:
                 is_unknown = True
                 raise
             except Unusable as error:
-                # An earlier attempt may have arrived between the look and this one.
+                # An earlier attempt may have been committed after `_has` read the ends and before this attempt.
                 if not isinstance(error.__cause__, self._psycopg.Error) or error.__cause__.sqlstate != DIVERGED:
                     raise
                 if not self._on(self._writing, "records not stored", lambda connection: self._has(connection, growths)):
@@ -276,7 +280,9 @@ class PostgresStore:
         )
 
     def _has(self, connection: Connection[Any], growths: Sequence[Growth]) -> bool:
-        """Whether an append whose fate was not known is committed. Waits until its transaction has ended."""
+        """Return whether an append with an unknown outcome was committed. Waits until its transaction has ended. Raises
+        Unusable if the partitions end elsewhere.
+        """
         with connection.transaction():
             connection.execute("SELECT coordinatord_fence(%s::bigint)", (self.term,))
             ids, numbers = [g.key.topic_id for g in growths], [g.key.partition for g in growths]
@@ -292,8 +298,8 @@ class PostgresStore:
     # Waiting and failing
 
     def _on(self, link: Link, what: str, work: Callable[[Connection[Any]], T], attempts: int = 1) -> T:
-        """Do `work` on a link. After an error the connection is not used again, whatever state it may be in. What may
-        be done twice has two `attempts`: the first one may find a connection that the server has closed long ago.
+        """Return work(connection) on a link. After an error the connection is closed, because its state is unknown.
+        Work that may be repeated has two `attempts`: the first one may use a connection that the server has closed.
         """
         try:
             return work(link.open())
@@ -305,7 +311,7 @@ class PostgresStore:
         return self._on(link, what, work, attempts - 1)
 
     def _until_done(self, attempt: Callable[[], object]) -> None:
-        """Try until it is done, or `stop`."""
+        """Repeat `attempt` until it succeeds; `stop` makes it raise Away."""
         told_s = 0.0
         while True:
             try:
@@ -319,14 +325,14 @@ class PostgresStore:
                 self.pause()
 
     def _submit(self, what: str, work: Callable[[Connection[Any]], T], *, attempts: int = 1) -> Future[T]:
-        """Do `work` on the thread aside."""
+        """Run `work` on the second connection's thread. Raises Away after `stop`."""
         try:
             return self._worker.submit(self._on, self._aside, what, work, attempts)
         except RuntimeError:
             raise Away("stopped") from None
 
     def _soon(self, what: str, work: Callable[[Connection[Any]], object]) -> None:
-        """Do `work` for the event loop, which must not wait long."""
+        """Run `work` for the event loop, which must not wait long: FILE_S at most, then raise Away."""
         future = self._submit(what, work, attempts=2)
         try:
             future.result(FILE_S)
@@ -341,21 +347,21 @@ def _executing(statement: str, parameters: tuple[Any, ...]) -> Callable[[Connect
 
 
 def files(connection: Connection[Any]) -> dict[str, bytes]:
-    """The small files by name."""
+    """Return the small files by name."""
     return {
         str(name): bytes(content) for name, content in connection.execute("SELECT name, content FROM coordinatord_file")
     }
 
 
 def of_seat(found: Mapping[str, bytes], prefix: str) -> dict[str, bytes]:
-    """Of all small files those of one seat, and those of the cluster."""
+    """Return the small files of one seat, without its prefix, and those of the cluster."""
     own = {name.removeprefix(prefix): each for name, each in found.items() if name.startswith(prefix)}
     own.pop(FOLLOWED, None)
     return {name: each for name, each in found.items() if name in SHARED or name.startswith(EPOCHS)} | own
 
 
 def of_all(found: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The small files as one node would have them that led all seats: their checkpoints are put together."""
+    """Return the small files that one node with all seats would have: the seats' checkpoints are merged."""
     together: dict[str, list[bytes]] = {}
     for name, content in sorted(found.items()):
         if name.startswith("seats/") and not name.endswith(f"/{FOLLOWED}"):
@@ -367,7 +373,7 @@ def of_all(found: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def partitions(connection: Connection[Any], seat: int | None = None) -> list[Held]:
-    """The partitions of a seat, or all, in the order of their names."""
+    """Return the partitions of a seat, or all, ordered by topic name, topic id and partition."""
     found = connection.execute(
         "SELECT topic_id, partition, topic, end_offset FROM coordinatord_partition"
         " WHERE coalesce(seat = %s::int, true) ORDER BY topic, topic_id, partition",
@@ -377,9 +383,9 @@ def partitions(connection: Connection[Any], seat: int | None = None) -> list[Hel
 
 
 def batches(connection: Connection[Any], seat: int | None = None) -> Iterator[tuple[PartitionKey, int, bytes]]:
-    """(partition, segment, batch) of the rows of a seat's partitions, or of all: by partition, then by offset. They are
-    streamed, by one statement: one for each partition would take several times as long, while clients wait. After an
-    error the connection is of no use.
+    """Yield (partition, segment, batch) of the rows of a seat's partitions, or of all: by partition, then by offset.
+    The rows are streamed by one statement: one statement for each partition would take several times as long, while
+    clients wait. After an error the connection is unusable.
     """
     from psycopg import pq, sql
 

@@ -1,8 +1,8 @@
-"""In the flusher's place behind LogWriter: an epoch is committed in the store, then written to the working copy.
+"""Flusher of LogWriter that commits each batch of writes (an epoch) in the store, then writes it to the working copy.
 
-One epoch is in flight at a time, as on a disk, so all that a turn has made dirty is one transaction, and what gathers
-meanwhile is the next one. LogWriter's promises stay: epochs rise, callbacks come in order, and after a failure nothing
-becomes durable any more. A database that is away is no failure: `write` waits for it on the writer's thread.
+One epoch is in flight at a time, as on a disk, so all writes of a turn are one transaction, and those that are made
+meanwhile are the next one. LogWriter's guarantees stay: epochs rise, callbacks are called in order, and after a failure
+nothing becomes durable any more. An unreachable database is no failure: `write` waits for it on the writer's thread.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from coordinatord.server.postgresql.contract import Away, Growth, PartitionKey, 
 from coordinatord.server.postgresql.copy_disk import CopyDisk
 
 MOST_BYTES = 32 * 1024 * 1024
-"""A statement has about this much: of a larger epoch there are several, in order."""
+"""Approximate size limit of a statement in bytes: a larger epoch becomes several statements, in order."""
 
 
 class StoreFlusher:
-    """log.writer.Flushing over a store and the flusher of the working copy, which never flushes."""
+    """log.writer.Flushing over a store and the working copy's flusher, which never flushes."""
 
     def __init__(self, store: Store, data: DataDirectory, disk: CopyDisk) -> None:
         self._store = store
@@ -35,11 +35,11 @@ class StoreFlusher:
 
     @property
     def lock(self) -> threading.Lock:
-        """The copy's. It is not held while the store is waited for."""
+        """The lock of the working copy's flusher. It is not held during waits for the store."""
         return self._copy.lock
 
     def write(self, epoch: int, writes: list[SegmentWrite]) -> bool:
-        """Commit an epoch, then write it to the copy. Returns False: nothing is left for the background."""
+        """Commit an epoch, then write it to the copy. Returns False: no work is left for the background."""
         live = [write for write in writes if not write.log.deleted]
         while not self._disk.is_settled:
             try:
@@ -53,21 +53,21 @@ class StoreFlusher:
         return False
 
     def write_now(self, writes: list[SegmentWrite]) -> bool:
-        """A commit is never so quick that the event loop could wait for it."""
+        """Return False: a commit is never so quick that the event loop could wait for it."""
         return False
 
     def flush_some(self) -> bool:
-        """Nothing is left for the background."""
+        """Return False: no work is left for the background."""
         return False
 
     def flush_journal(self) -> None:
-        """The database flushes."""
+        """Do nothing: the database flushes."""
 
     def make_durable(self, log: PartitionLog) -> None:
-        """What is written is in the database."""
+        """Do nothing: written records are in the database."""
 
     def finish(self) -> None:
-        """The copy is not needed again."""
+        """Forget deleted logs in the store. The working copy needs no flush: it is not used again."""
         self._forget()
 
     def close(self) -> None:
@@ -77,13 +77,13 @@ class StoreFlusher:
     # Removing
 
     def remove_segments(self, log: PartitionLog, segments: list[Segment]) -> None:
-        """Remove segments' rows, then their files. If the database is away both stay: the next start finds them, and
-        drops them again.
+        """Remove segments' rows, then their files. If the database is unreachable both stay: the next start finds them,
+        and drops them again.
         """
         if not log.deleted:
             try:
                 self._store.remove(PartitionKey(log.topic_id, log.partition), [each.base_offset for each in segments])
-            except LogError as error:  # the lease tells the daemon; this is a removal that was not made
+            except LogError as error:  # the lease reports the cause to the daemon; here the removal has only failed
                 raise Away(str(error)) from error
         self._copy.remove_segments(log, segments)
 
@@ -92,14 +92,14 @@ class StoreFlusher:
         self._copy.forget_segment(segment)
 
     def forget(self, log: Writable) -> None:
-        """Drop a log before its removal. Its rows go after the epoch in flight, which may have more of them. The caller
-        holds the lock.
+        """Drop a log before its removal. Its rows are removed after the epoch in flight, which may add more of them.
+        The caller holds the lock.
         """
         self._copy.forget(log)
         self._forgotten.append(PartitionKey(log.topic_id, log.partition))
 
     def _forget(self) -> None:
-        """On the writer's thread: from now on nothing is appended to deleted logs."""
+        """Remove deleted logs' rows, on the writer's thread: no later append has records of these logs."""
         with self.lock:
             forgotten, self._forgotten = self._forgotten, []
         with contextlib.suppress(Away):
@@ -107,7 +107,7 @@ class StoreFlusher:
 
 
 def _statements(writes: list[SegmentWrite]) -> Iterator[tuple[list[Growth], list[Row]]]:
-    """An epoch's rows, and how far they move each partition, in pieces of about MOST_BYTES."""
+    """Yield an epoch's rows with the growth of each partition, in pieces of about MOST_BYTES."""
     rows: list[Row] = []
     growths: dict[PartitionKey, Growth] = {}
     size = 0

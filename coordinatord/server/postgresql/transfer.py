@@ -1,7 +1,7 @@
-"""A data directory from the database, and the database from a data directory. `coordinatord store copy` and `load`.
+"""Copies between the database and a data directory: `coordinatord store copy` and `coordinatord store load`.
 
-A copy is a data directory like any other: `serve`, `log verify`, `log dump`, `export`, `lag` and the pipeline read it.
-It is made from one snapshot, beside a running leader. A load takes the lead first, so no node serves meanwhile.
+A copy is a normal data directory: `serve`, `log verify`, `log dump`, `export`, `lag` and the pipeline read it. It is
+made from one snapshot, while a leader may run. A load takes the leadership first, so no node serves meanwhile.
 """
 
 from __future__ import annotations
@@ -34,33 +34,33 @@ LEASE_MS = 5_000
 STATEMENT_BYTES = 8 * 1024 * 1024
 
 RAISE_TERMS = "UPDATE coordinatord_leader SET epoch = greatest(epoch, %s) WHERE seat = 0"
-"""The next take-over of any seat has a term above."""
+"""Makes the term of the next take-over of any seat greater than this number."""
 HIGHEST_TERM = "SELECT coalesce(max(epoch), 0) FROM coordinatord_leader"
 
 
 class Moved(NamedTuple):
-    """What was copied or loaded."""
+    """Numbers of partitions and bytes that were copied or loaded."""
 
     partitions: int
     bytes: int
 
 
 class Snapshot:
-    """working_copy.Source: the store as one transaction sees it."""
+    """working_copy.Source: the store in the snapshot of one transaction."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
     def files(self) -> dict[str, bytes]:
-        """The small files by name, of all seats together."""
+        """Return the small files by name, those of all seats merged."""
         return store.of_all(store.files(self._connection))
 
     def partitions(self) -> list[Held]:
-        """All partitions."""
+        """Return all partitions."""
         return store.partitions(self._connection)
 
     def batches(self) -> Iterator[tuple[PartitionKey, int, bytes]]:
-        """(partition, segment, batch) of all rows."""
+        """Return an iterator over (partition, segment, batch) of all rows."""
         return store.batches(self._connection)
 
 
@@ -86,7 +86,7 @@ def copy(url: str, target: Path, *, node_id: int) -> Moved:
         snapshot = Snapshot(connection)
         size = working_copy.make(snapshot, target, cluster_id=cluster_id, node_id=node_id)
         [highest] = connection.execute(HIGHEST_TERM).fetchone()
-        # The nodes may go on, and clients may have read what they append.
+        # The nodes may continue, and clients may have read records that they append later.
         checkpoint.write_leader_epoch(OsDisk(), str(target), epoch_of_term_0(snapshot.files()) + int(highest) + 1)
         count = len([held for held in snapshot.partitions() if held.end_offset])
         connection.execute("ROLLBACK")
@@ -94,9 +94,9 @@ def copy(url: str, target: Path, *, node_id: int) -> Moved:
 
 
 def load(source: Path, url: str, *, leaders: int = 1) -> Moved:
-    """Put a data directory, of which no daemon runs, into a database that has no log yet, and of which so many nodes
-    will lead a share each. Raises LogError or OSError. The catalogue is stored last: a load that was broken off leaves
-    no topics.
+    """Load a data directory, which no daemon may use, into a database that has no log yet, for `leaders` nodes that
+    will lead a share of the partitions each. Raises LogError or OSError. The catalogue is stored last: an interrupted
+    load leaves no topics.
     """
     properties = checkpoint.read_properties(OsDisk(), str(source / checkpoint.META_PROPERTIES))
     if properties is None:
@@ -153,7 +153,9 @@ def _taken(url: str, node_id: int) -> Lease:
 
 
 def highest_coordinator_epoch(data: DataDirectory) -> int:
-    """Of the markers of transactions in a log. Those of the nodes' coordinators must be above."""
+    """Return the highest coordinator epoch of the transaction markers in the logs, 0 without one. The coordinator
+    epochs of the nodes must be above.
+    """
     highest = 0
     for log in data.logs.values():
         for batch in replay(log):
@@ -164,7 +166,7 @@ def highest_coordinator_epoch(data: DataDirectory) -> int:
 
 
 def _load_files(data: DataDirectory, targets: Sequence[PostgresStore]) -> None:
-    """The small files, the catalogue last. Of the checkpoints each seat has its partitions' part."""
+    """Store the small files, the catalogue last. Each seat receives its partitions' lines of the checkpoints."""
     disk, seats = OsDisk(), len(targets)
     for name in sorted(FILES, key=lambda name: name == catalogue_file.FILE):
         text = read_text(disk, f"{data.path}/{name}")

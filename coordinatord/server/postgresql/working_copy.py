@@ -1,11 +1,11 @@
 """The working copy: a data directory made from the store's rows at each start, and discarded at the next.
 
-A node that waits makes it ahead (standby_copy.py). When it takes the lead it reads all rows again, and writes what
-differs.
+A standby node makes it in advance (standby_copy.py). When that node takes the leadership it reads all rows again, and
+writes those that differ.
 
-It lies in `<data.dir>/working-copy`. The segments are those that the rows were written to, so retention and compaction
-find what they would find on the node that wrote them. Indexes, snapshots of producers and the indexes of aborted
-transactions are not in the store: they are made again from the batches, when they are first needed.
+The path is `<data.dir>/working-copy`. The segments are those that the rows were written to, so retention and compaction
+have the same input as on the node that wrote the rows. Indexes, snapshots of producers and the indexes of aborted
+transactions are not in the store: they are rebuilt from the batches, when they are first needed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NO_GROUP: tuple[None, Iterator[Any]] = (None, iter(()))
 
 
 class Source(Protocol):
-    """What a copy is made from: contract.Store."""
+    """Source of a copy: a part of contract.Store."""
 
     def files(self) -> dict[str, bytes]: ...
 
@@ -47,8 +47,8 @@ class Source(Protocol):
 
 
 def lock(directory: Path) -> Lock:
-    """Lock `directory` for its working copy. DataDirectoryError if another process has it, or if it is a data directory
-    of its own.
+    """Lock `directory` for its working copy. Raises DataDirectoryError if another process has the lock, or if
+    `directory` is itself a data directory.
     """
     DISK.makedirs(str(directory))
     if (directory / checkpoint.META_PROPERTIES).exists():
@@ -73,10 +73,10 @@ def make(
     disk: Disk = DISK,
     on_read: Callable[[int], object] = int,
 ) -> int:
-    """Make a data directory of what the store has; returns its bytes of records. `path` is empty or missing, or has an
-    earlier copy of the same store that this process has made: what is as it should be is left as it is. Partitions of
-    deleted topics are left out if `topics.json` does not name them. `on_read` is called for each batch, with the bytes
-    of all that were read.
+    """Make a data directory from the content of the store. Returns the bytes of its records. `path` is empty or
+    missing, or has an earlier copy of the same store that this process has made: then unchanged files are kept.
+    Partitions of deleted topics, which `topics.json` does not name, are left out. `on_read` is called for each batch,
+    with the bytes of all batches read so far.
     """
     path.mkdir(parents=True, exist_ok=True)
     files = source.files()
@@ -96,7 +96,7 @@ def make(
         checkpoint.write_properties(disk, str(path / checkpoint.META_PROPERTIES), properties)
 
     def is_wanted(held: Held) -> bool:
-        """Something was written, and the topic was not deleted and perhaps made again."""
+        """Return True if the partition has had records, and its topic was neither deleted nor created again."""
         is_known = not catalogued or catalogued.topics.get(held.topic, NO_TOPIC)[0] == held.key.topic_id
         return held.end_offset > 0 and (is_known or held.key.topic_id == METADATA_TOPIC_ID)
 
@@ -110,7 +110,7 @@ def make(
         known = () if loaded is None else leader_epoch_cache.parsed(loaded.decode(), EPOCHS + directory.name)
         size += _make_partition(disk, directory, held, batches, known)
     _keep(path, {*own, checkpoint.META_PROPERTIES, *(f"{topic}-{partition}" for topic, partition in ends)})
-    # What the database has is as durable as it gets: damage in it must not be taken for an unfinished write.
+    # The database's content is durable already: damage in the copy must not be taken for an unfinished write.
     checkpoint.write_offsets(disk, str(path / checkpoint.RECOVERY_POINT), ends)
     replace_text(disk, str(path / checkpoint.CLEAN_SHUTDOWN), checkpoint.CLEAN_SHUTDOWN_TEXT)
     return size
@@ -123,7 +123,7 @@ def discard(path: Path) -> None:
 
 
 def _order(key: PartitionKey) -> tuple[bytes, int]:
-    """As the database sorts them."""
+    """Return the sort key that has the database's order."""
     return key.topic_id, key.partition
 
 
@@ -140,8 +140,8 @@ def _counted(
 def _by_partition(
     wanted: Iterable[Held], rows: Iterator[tuple[PartitionKey, int, bytes]]
 ) -> Iterator[tuple[Held, Iterator[tuple[int, bytes]]]]:
-    """Each partition with (segment, batch) of its rows, if it has any. Both are in the order of keys; other partitions'
-    rows are passed over.
+    """Yield each partition with (segment, batch) of its rows, if it has any. Both arguments are in the order of keys;
+    rows of other partitions are skipped.
     """
     groups = itertools.groupby(rows, key=itemgetter(0))
     key, group = next(groups, NO_GROUP)
@@ -160,7 +160,7 @@ def _make_partition(
     batches: Iterable[tuple[int, bytes]],
     known: leader_epoch_cache.LeaderEpochs,
 ) -> int:
-    """Returns its bytes. `known` are the epochs that it was loaded with; the batches have the later ones."""
+    """Return the partition's bytes. `known` are its leader epochs when it was loaded; the batches have later ones."""
     if checkpoint.read_topic_id(disk, str(directory)) != held.key.topic_id:
         discard(directory)
         directory.mkdir()
@@ -186,7 +186,7 @@ def _make_partition(
     finally:
         if segment is not None:
             segment.close()
-    if end < held.end_offset:  # the last segment's name says where the log ends
+    if end < held.end_offset:  # the name of the last segment is the log end offset
         empty = _SegmentCopy(directory, held.end_offset)
         empty.close()
         names |= empty.names
@@ -196,8 +196,8 @@ def _make_partition(
 
 
 class _SegmentCopy:
-    """Writes a segment's batches over those that an earlier copy has. What is the same is left, and so are its indexes
-    if all of it is.
+    """Writes a segment's batches over those of an earlier copy. Equal batches are kept, and so are the segment's
+    indexes if all batches are equal.
     """
 
     def __init__(self, directory: Path, base_offset: int) -> None:
@@ -211,7 +211,7 @@ class _SegmentCopy:
         self._size = 0
 
     def add(self, batch: bytes) -> None:
-        """The next batch."""
+        """Write the next batch, unless the earlier copy has it."""
         if self._is_same and self._file.read(len(batch)) != batch:
             self._change()
         if not self._is_same:
@@ -219,7 +219,7 @@ class _SegmentCopy:
         self._size += len(batch)
 
     def close(self) -> None:
-        """There are no more batches."""
+        """Truncate the segment after the last batch, and close its file."""
         try:
             if self._is_same and self._file.read(1):
                 self._change()
@@ -227,7 +227,7 @@ class _SegmentCopy:
             self._file.close()
 
     def _change(self) -> None:
-        """What follows differs. The indexes go first: they must not be taken for those of other batches."""
+        """Begin to write: the rest differs. The indexes go first: they must not be taken for those of other batches."""
         for path in self._indexes:
             path.unlink(missing_ok=True)
         self._is_same = False
@@ -236,7 +236,7 @@ class _SegmentCopy:
 
 
 def _put(disk: Disk, path: Path, content: bytes) -> None:
-    """A small file, if it is not there as it is."""
+    """Write a small file, unless it has this content already."""
     try:
         is_same = path.read_bytes() == content
     except FileNotFoundError:
@@ -246,7 +246,7 @@ def _put(disk: Disk, path: Path, content: bytes) -> None:
 
 
 def _keep(path: Path, names: Set[str]) -> None:
-    """Remove all else of an earlier copy."""
+    """Remove all other entries of an earlier copy."""
     for entry in list(os.scandir(path)):
         if entry.name not in names:
             if entry.is_dir(follow_symlinks=False):

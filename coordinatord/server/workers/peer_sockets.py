@@ -1,7 +1,7 @@
 """The Unix sockets for requests between workers, one per worker; only this user may connect to them.
 
-They are in the data directory, which this process can always write to. Where that is impossible (a socket's path is
-limited to about a hundred bytes; some shared folders of virtual machines do not support sockets) they are in a
+The sockets are in the data directory, which this process can always write to. Where that is impossible (a socket's path
+is limited to about a hundred bytes; some shared folders of virtual machines do not support sockets) they are in a
 temporary directory.
 """
 
@@ -15,14 +15,14 @@ import stat
 import tempfile
 
 MAX_PATH_BYTES = 100
-"""sockaddr_un holds 108 bytes on Linux and 104 elsewhere, including a terminating zero."""
+"""Longest path in bytes. sockaddr_un holds 108 bytes on Linux and 104 elsewhere, including a terminating zero."""
 
 
 class Rendezvous:
-    """`sockets[worker]` is bound and listens at `paths[worker]`."""
+    """The sockets. `sockets[worker]` is bound and listens at `paths[worker]`."""
 
     def __init__(self, directory: str, workers: int, backlog: int) -> None:
-        """OSError when no directory works."""
+        """Raises OSError when no directory works."""
         self.sockets: list[socket.socket] = []
         self._bound: list[str] = []
         self._temporary: str | None = None
@@ -45,7 +45,7 @@ class Rendezvous:
                 made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
                 self.sockets.append(made)
                 made.setblocking(False)
-                made.bind(path)  # an error where something else than a socket is
+                made.bind(path)  # an error if the path is not a socket
                 self._bound.append(path)
                 made.listen(backlog)
         finally:
@@ -65,7 +65,7 @@ class Rendezvous:
 
 
 def _unlink(path: str) -> None:
-    """A socket; what else has its name is not ours."""
+    """Remove a socket; any other file with its name is kept."""
     with contextlib.suppress(FileNotFoundError):
         if stat.S_ISSOCK(os.lstat(path).st_mode):
             os.unlink(path)

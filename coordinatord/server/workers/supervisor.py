@@ -41,13 +41,15 @@ from coordinatord.transport.cluster.shared import Shared
 from coordinatord.transport.net.listening import bound
 
 STEADY_S = 10.0
-"""A worker that has run for this long is restarted at once."""
+"""Seconds: a worker that has run for this long is restarted at once."""
 
 DELAYS_S = (0.0, 0.1, 0.2, 0.4, 0.8)
-"""Delays before the restart after the first death, the second in a row, and so on. The sixth has no restart."""
+"""Delays in seconds before the restart after the first death, the second in a row, and so on. The sixth death has no
+restart.
+"""
 
 KILL_AFTER_S = 3.0
-"""Time beyond shutdown.timeout.ms after which a worker that has not stopped is killed."""
+"""Seconds beyond shutdown.timeout.ms after which a worker that has not stopped is killed."""
 
 CANNOT_START = 3
 """A worker's exit status when it has reported why it cannot start."""
@@ -89,7 +91,9 @@ class _Worker:
 
 
 class Supervisor:
-    """`serve(part)` runs a worker in its own process; it returns the exit status or raises SystemExit."""
+    """The parent process. `serve(part)` runs a worker in its own process; it returns the exit status or raises
+    SystemExit.
+    """
 
     def __init__(
         self,
@@ -161,7 +165,7 @@ class Supervisor:
             # Existing objects stay alive: a worker's garbage collector must not touch, and so copy, their pages.
             gc.collect()
             gc.freeze()
-            gc.enable()  # cli/serve.py has it off
+            gc.enable()  # cli/serve.py has disabled it
             for worker in self.workers:
                 self._start(worker, is_recovered=True)
             while not self._stopping or any(worker.pid for worker in self.workers):
@@ -169,7 +173,7 @@ class Supervisor:
             return self._end()
         finally:
             self._close()
-            for number in (signal.SIGTERM, signal.SIGINT):  # another one must not change the exit status
+            for number in (signal.SIGTERM, signal.SIGINT):  # a further signal must not change the exit status
                 signal.signal(number, signal.SIG_IGN)
 
     def _turn(self) -> None:
@@ -182,7 +186,7 @@ class Supervisor:
         for key, _events in self._selector.select(timeout_s):
             if key.data is None:
                 self._signalled(self._signals[0].recv(4096))
-            elif key.data.line is key.fileobj:  # not so when the worker has just been reaped
+            elif key.data.line is key.fileobj:  # false when the worker has just been reaped
                 self._hear(key.data)
 
     def _mind_signals(self) -> None:
@@ -362,7 +366,9 @@ class Supervisor:
                 os.kill(worker.pid, signal.SIGKILL)
 
     def _end(self) -> int:
-        """All workers have ended: if each closed its log, leave the directory as a single process would."""
+        """Merge the workers' state if each closed its log, which leaves the directory as a single process would; return
+        the exit status. All workers have ended.
+        """
         status = self._exit_status or (1 if any(worker.status for worker in self.workers) else 0)
         all_closed = all(worker.status == 0 for worker in self.workers)
         if all_closed and not worker_checkpoints.put_together(self.data.disk, self.data.path):
@@ -393,7 +399,9 @@ def _close_all(sockets: dict[str, list[socket.socket]]) -> None:
 
 
 def _advertised_port(port: int, worker: _Worker, listener: str) -> int:
-    """The configured port of the first worker plus the worker's number; or the bound port if none is configured."""
+    """Return the configured port of the first worker plus the worker's number; or the bound port if none is
+    configured.
+    """
     return port + worker.number if port else int(worker.sockets[listener][0].getsockname()[1])
 
 
@@ -407,11 +415,11 @@ def _how(code: int) -> str:
 
 
 def _noted(_number: int, _frame: Any) -> None:
-    """Does nothing: the signal's number is already in the wake-up socket."""
+    """Do nothing: the signal's number is already in the wake-up socket."""
 
 
 def worker_settings(settings: Settings, worker: int) -> Settings:
-    """A worker's settings: node id and fixed ports plus the worker's number."""
+    """Return a worker's settings: node id and fixed ports plus the worker's number."""
 
     def following(listeners: tuple[Listener, ...]) -> tuple[Listener, ...]:
         return tuple(replace(each, port=each.port and each.port + worker) for each in listeners)

@@ -1,7 +1,7 @@
-"""Answers as text in which only what matters can differ: random ids become M1, T1, P1, unordered lists are sorted.
+"""Responses as text in which only relevant values can differ: random ids become M1, T1, P1, unordered lists are sorted.
 
-A field at its default is left out, so the text says everything: what is not there is the default. Only error codes, by
-name, and partitions are always there. `throttle_time_ms` is shown when it is not 0, as everything else.
+A field with its default value is left out, so the text is complete: an absent field has its default. Only error codes,
+by name, and partitions are always shown. `throttle_time_ms` is shown when it is not 0, like all other fields.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from kafka_wire.schema import ZERO_UUID, Field, schema_of
 LINE_WIDTH = 118
 NAME = re.compile(r"(group|topic|transaction)\w*$")
 _SHORT_UUID = re.compile(r"[A-Za-z0-9_-]{22}$")
-"""A Uuid as Kafka writes it, which is also what it gives to members of the consumer protocol without an id."""
+"""A Uuid in Kafka's text form, which is also the form of the ids that Kafka assigns to consumer protocol members."""
 _UUID = re.compile(
     r".*?-?([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?<![0-9a-f])[0-9a-f]{32})$", re.DOTALL
 )
-"""The end of a member id. Kafka writes a Uuid with dashes; some brokers write its 32 digits alone."""
+"""The end of a member id. Kafka writes a Uuid with dashes; some brokers write only its 32 digits."""
 ALWAYS_SHOWN = {"error_code", "partition_index"}
 
 OF_A_MACHINE = {"log_dir": "DIRECTORY", "total_bytes": "SIZE", "usable_bytes": "ROOM"}
 
-# Lists that Kafka keeps in hash maps, so that their order says nothing.
+# Lists that Kafka keeps in hash maps, so that their order has no meaning.
 UNORDERED = {
     ("JoinGroupResponse", "members"),
     ("DescribedGroup", "members"),
@@ -58,11 +58,11 @@ UNORDERED = {
 
 
 class Names:
-    """What a story calls things: its own groups and topics, and the ids that a broker has made up."""
+    """The names of a story: its own groups and topics, and the ids that a broker has generated."""
 
     def __init__(self, story: str, host: str, port: int, prefix: str = "") -> None:
         self.story = story
-        #: what its names begin with on the broker; in a recording that is the story's name
+        #: prefix of its names on the broker; in a recording that is the story's name
         self.prefix = prefix or story
         self.place = {"host": (host, "HOST"), "port": (port, "PORT")}
         self.ids: dict[Any, str] = {}
@@ -72,7 +72,7 @@ class Names:
         self.version = 0
 
     def lookup(self, name: str) -> Any:
-        """The value behind a name in a story; ValueError when there is none."""
+        """Return the value of a name in a story. Raises ValueError when there is none."""
         if NAME.match(name):
             return f"{self.prefix}.{name}"
         if name in self.values:
@@ -82,12 +82,12 @@ class Names:
         raise ValueError(f"{name} is not known (yet)")
 
     def remember(self, source: str, value: Any) -> None:
-        """What a function of the story made is called by that call when it comes back."""
+        """Store the value that a function of the story has made: in responses the call stands for this value."""
         if isinstance(value, (bytes, str)) and value:
             self.made[value] = source.replace("dict(", "{").replace('"', "'")
 
     def id_for(self, kind: str, value: Any, prefix: str = "") -> str:
-        """The name of an id, a new one when it has not been seen."""
+        """Return the name of an id, a new name when the id has not been seen."""
         name = self.ids.get(value)
         if name is None:
             name = f"{kind}{sum(other[0] == kind for other in self.ids.values()) + 1}"
@@ -98,7 +98,7 @@ class Names:
         return name
 
     def text(self, value: str) -> str:
-        """A string: a name of this story's, a member id, or itself in quotes."""
+        """Return the text of a string: a name of this story, a member id, or the string in quotes."""
         if value in self.ids:
             return self.ids[value]
         own = value.removeprefix(f"{self.prefix}.")
@@ -109,22 +109,22 @@ class Names:
         return self.made.get(value) or repr(value.replace(f"{self.prefix}.", "."))
 
     def as_recorded(self, value: str) -> str:
-        """A name as it is in a recording, for sorting."""
+        """Return a name in its recorded form, for sorting."""
         return value.replace(f"{self.prefix}.", f"{self.story}.", 1)
 
     def as_recorded_bytes(self, value: bytes) -> bytes:
-        """Bytes as in a recording. The names in them, of topics, follow their length in two bytes."""
+        """Return bytes in their recorded form. Topic names in them follow their length in two bytes."""
         prefix = f"{self.prefix}.".encode()
         if self.prefix == self.story or prefix not in value:
             return value
         before, _, after = value.partition(prefix)
         length = int.from_bytes(before[-2:], "big") - len(self.prefix.encode()) + len(self.story.encode())
-        if not 0 <= length <= 0x7FFF:  # no length: a name in the middle of a text
+        if not 0 <= length <= 0x7FFF:  # not a length: the name is in the middle of a text
             return before + f"{self.story}.".encode() + self.as_recorded_bytes(after)
         return before[:-2] + length.to_bytes(2, "big") + f"{self.story}.".encode() + self.as_recorded_bytes(after)
 
     def field(self, field: Field, value: Any, struct: str) -> Node:
-        """The value of one field."""
+        """Return the text of one field's value."""
         if field.name == "error_code":
             return ErrorCode(value).name
         if field.name == "member_id" and value is not None and _SHORT_UUID.match(value):
@@ -161,13 +161,13 @@ class Names:
 
 @dataclass(slots=True)
 class Block:
-    """A list or struct as text: what opens and closes it, and what is within. A struct's parts have names."""
+    """A list or struct as text: its brackets, and its content. The parts of a struct have names."""
 
     brackets: str
     inner: list[Any]
 
     def lines(self, name: str = "") -> list[str]:
-        """One line when it fits, else a line for each part of it."""
+        """Return one line if the text fits, else a line for each part."""
         flat = name + flat_text(self)
         if len(flat) <= LINE_WIDTH:
             return [flat]
@@ -182,7 +182,7 @@ Node = str | Block
 
 
 def batches(data: bytes) -> Iterator[Node]:
-    """What a fetch brings: where each batch is and what is in it; its CRC stands for all the rest."""
+    """Yield the fetched batches: the position and the values of each; its CRC stands for all the rest."""
     for position, header in batch.iterate_batches(data):
         within = list(batch.records(data, position, header))
         yield Block(
@@ -197,13 +197,13 @@ def batches(data: bytes) -> Iterator[Node]:
 
 
 NO_GROUPS = ""
-"""A list of other stories' groups: as if it were empty."""
+"""Text of a list that has only other stories' groups: it is shown like an empty list."""
 
 
 def put_in_order(request: Any, response: Any) -> None:
-    """Sort what a broker may give in any order: an OffsetFetch of all topics, since the request did not name them;
-    described groups, which Kafka gathers by their partitions of the log; the topics of ListOffsets, Produce and
-    DeleteRecords, which Kafka gathers in a map by name or by topic id.
+    """Sort the parts of a response that a broker may return in any order: an OffsetFetch of all topics, since the
+    request did not name them; described groups, which Kafka gathers by their partitions of the log; the topics of
+    ListOffsets, Produce and DeleteRecords, which Kafka gathers in a map by name or by topic id.
     """
     if isinstance(request, DescribeGroupsRequest):
         asked_at: dict[str, list[int]] = {}
@@ -230,12 +230,12 @@ def put_in_order(request: Any, response: Any) -> None:
         if asked.topics is None:
             for topic in answered.topics:
                 topic.partitions.sort(key=lambda partition: partition.partition_index)
-            # From v10 on there is an id in place of the name, which is another one each time.
+            # From v10 on there is an id in place of the name, and the id is different each time.
             answered.topics.sort(key=lambda topic: (topic.name, [p.committed_offset for p in topic.partitions]))
 
 
 def flat_text(node: Node | tuple[str, Node]) -> str:
-    """All of it in one line."""
+    """Return the whole text in one line."""
     if isinstance(node, tuple):
         return f"{node[0]}={flat_text(node[1])}"
     if isinstance(node, str):
@@ -244,7 +244,7 @@ def flat_text(node: Node | tuple[str, Node]) -> str:
 
 
 def filled(nodes: Sequence[Node | tuple[str, Node]]) -> Iterator[list[str]]:
-    """Lines with as many parts each as fit; a part that fits no line has several of its own, and so has a struct."""
+    """Yield lines with as many parts each as fit. A part that fits no line has several of its own, like a struct."""
     line = ""
     for node in nodes:
         flat = flat_text(node)
@@ -262,7 +262,7 @@ def filled(nodes: Sequence[Node | tuple[str, Node]]) -> Iterator[list[str]]:
 
 
 def ordered(names: Names, struct: str, field: str, items: list[Any]) -> list[Any]:
-    """A list in an order that does not depend on a broker's hash maps, without other stories' groups."""
+    """Return a list in an order that does not depend on a broker's hash maps, without other stories' groups."""
     if (struct, field) not in UNORDERED:
         return items
     if struct in ("DeleteGroupsResponse", "ConsumerGroupDescribeResponse"):
@@ -304,7 +304,9 @@ def ordered(names: Names, struct: str, field: str, items: list[Any]) -> list[Any
 
 
 def parts(names: Names, message: Any) -> list[Any]:
-    """(name, value) of each field that is not at its default; those that are no lists name ids first."""
+    """Return (name, value) of each field that does not have its default. Ids are numbered first in fields that are not
+    lists.
+    """
     schema = schema_of(type(message))
     shown = [
         field
@@ -320,7 +322,7 @@ def parts(names: Names, message: Any) -> list[Any]:
 
 
 def rendered(names: Names, message: Any, version: int) -> list[str]:
-    """An answer as lines of a story: as few as have room for it."""
+    """Return a response as lines of a story, as few as possible."""
     names.news.clear()
     names.version = version
     fields = parts(names, message)

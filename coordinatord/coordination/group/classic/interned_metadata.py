@@ -1,8 +1,8 @@
-"""What members state when they join, one copy of what many state alike.
+"""Shared copies of the metadata that members send when they join.
 
-Each request is decoded into objects of its own: two timeouts, and for each protocol a pair of its name and metadata,
-some 300 bytes. The members of a group, and those of most other groups, state the same. So a member keeps the copy that
-was stated before, if it is among the latest.
+Each request is decoded into its own objects: two timeouts, and for each protocol a pair of name and metadata, some 300
+bytes. The values are equal for all members of a group, and for those of most other groups. So a member keeps the
+earlier copy of equal values, if it is among the latest.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ Stated = tuple[Protocols, int, int]
 """Protocols, rebalance timeout and session timeout in milliseconds."""
 
 SHORT_BYTES = 1_024
-"""Longer protocols are their member's own: clients choose what is kept here."""
+"""Maximum size of shared protocols: clients choose what is kept here, so longer ones are not shared."""
 
 
 def stated(protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int) -> Stated:
-    """The same, with the objects of an earlier member if there was one like it."""
+    """Return the arguments, as the objects of an earlier member with equal values if there was one."""
     size = 0
     for name, metadata in protocols:
         size += len(name) + len(metadata)

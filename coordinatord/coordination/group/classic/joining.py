@@ -1,13 +1,13 @@
-"""JoinGroup: who may join, under which id, and how the group changes.
+"""JoinGroup: admission of members, their ids, and the resulting changes of the group.
 
-A dynamic member joins without an id, is given one (MEMBER_ID_REQUIRED, KIP-394; before v4 it joins at once) and joins
-again with it. A static member (KIP-345) joins without an id after each restart and replaces its former self; if nothing
-else has changed, the group does not rebalance. A member with an id rejoins.
+A dynamic member joins without an id, receives one (MEMBER_ID_REQUIRED, KIP-394; before v4 it joins at once) and joins
+again with it. A static member (KIP-345) joins without an id after each restart and replaces its earlier instance; if
+nothing else has changed, the group does not rebalance. A member with an id rejoins.
 
 | a member rejoins in | and                         | then                                                       |
 |---------------------|-----------------------------|------------------------------------------------------------|
 | PreparingRebalance  |                             | its join is parked; the last one completes the rebalance   |
-| CompletingRebalance | its metadata is unchanged   | it has missed the response: the same response again        |
+| CompletingRebalance | its metadata is unchanged   | the response was lost: the member gets the same one again  |
 | CompletingRebalance | its metadata has changed    | a new rebalance                                            |
 | Stable              | is the leader, or changed   | a new rebalance                                            |
 | Stable              | is an unchanged follower    | a response with the current generation, so that it syncs   |
@@ -67,7 +67,7 @@ _group_logged = maker(GroupMetadataValue)
 
 
 def join(group: Group, event: Join, now_ms: int) -> Result:
-    """Answer or park a JoinGroup."""
+    """Respond to a JoinGroup, or park it."""
     request = event.request
     settings = group.settings
     if not group.group_id:
@@ -79,8 +79,8 @@ def join(group: Group, event: Join, now_ms: int) -> Result:
     if not group.exists and request.member_id:
         return _refused(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
     if not event.has_room and event.wants_id:
-        # Clients ask again after a while. GROUP_MAX_SIZE_REACHED would end an application that has nothing to do with
-        # those who take all ids.
+        # Clients retry after a while. GROUP_MAX_SIZE_REACHED would end an application that is not responsible for the
+        # ids that other clients requested.
         return _refused("", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     result = Result(asked_by=event.reply_to)
     is_new_group = not group.exists
@@ -129,10 +129,10 @@ def _join_with_id(group: Group, event: Join, now_ms: int, result: Result) -> Non
     timer = group.pending_members.get(member_id)
     if timer is not None:
         if request.group_instance_id is not None:
-            # Only dynamic members are given ids: this client is wrong. Kafka fails on it in the same way.
+            # Only dynamic members receive ids: this client is wrong. Kafka fails in the same way.
             result.reply = join_error(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
-            # A pending id's timer becomes the member's, whose id is then the same object.
+            # The timer of a pending id becomes the member's timer, and both use the same string object as id.
             _add_member(group, event, timer.key.member_id, now_ms, result, timer.deadline_ms)
         return
     member = group.members.get(member_id)
@@ -145,7 +145,7 @@ def _join_with_id(group: Group, event: Join, now_ms: int, result: Result) -> Non
     protocols, rebalance_timeout_ms, session_timeout_ms = _stated(event)
     leader = member_id == group.leader_id
     if group.state is PREPARING_REBALANCE:
-        why = text = ""  # it joins the rebalance in progress
+        why = text = ""  # the member joins the rebalance in progress
     elif member.protocols != protocols:
         why, text = Why.METADATA_CHANGED, f"member {member_id} changed its metadata"
     elif group.state is STABLE and leader:
@@ -163,7 +163,7 @@ def _join_with_id(group: Group, event: Join, now_ms: int, result: Result) -> Non
 
 
 def _add_member(group: Group, event: Join, member_id: str, now_ms: int, result: Result, timer_ms: int = NEVER) -> None:
-    """`timer_ms`: when a timer of this id fires that is set already."""
+    """Add a member with a parked join. `timer_ms`: deadline of a timer that is already set for this id."""
     request = event.request
     protocols, rebalance_timeout_ms, session_timeout_ms = _stated(event)
     member = Member(
@@ -178,13 +178,14 @@ def _add_member(group: Group, event: Join, member_id: str, now_ms: int, result: 
         is_new=True,
         timer_ms=timer_ms,
     )
-    # New members prolong the initial delay of every group that was empty, as in Kafka 4.3. The article on JoinGroup and
-    # Kafka's coordinator of its time go by generation 0: a group that has become empty again waits no longer for them.
+    # New members extend the initial delay of every group that was empty, as in Kafka 4.3. The article on JoinGroup and
+    # Kafka's coordinator of that time check for generation 0 instead: a group that has become empty again then does not
+    # wait longer for new members.
     if group.state is PREPARING_REBALANCE and group.previous_state is EMPTY:
         group.new_member_added = True
     add_member(group, member, request.protocol_type)
-    # A member cannot heartbeat before it has our response, and a connection that breaks meanwhile goes unnoticed. If
-    # clients give up and join again under new ids, such members fill the group, so a parked new member expires too.
+    # A member cannot send heartbeats before it has the response, and a connection that breaks meanwhile goes unnoticed.
+    # If clients give up and join again under new ids, such members fill the group, so a parked new member expires too.
     keep_alive(group, member, group.settings.new_member_join_timeout_ms, now_ms, result)
     result.changes.append(joined(member, request, is_new=True))
     if group.state is PREPARING_REBALANCE:
@@ -219,7 +220,7 @@ def _restart_static_member(group: Group, event: Join, old_id: str, new_id: str, 
 def _replace_without_rebalance(
     group: Group, event: Join, member: Member, leader_before: str | None, result: Result
 ) -> None:
-    """Log the new member id under the same generation and assignment."""
+    """Log the new member id with the same generation and assignment."""
     write_metadata(group, result)
     response = JoinGroupResponse(
         generation_id=group.generation_id,
@@ -229,7 +230,7 @@ def _replace_without_rebalance(
         member_id=member.member_id,
     )
     if not event.supports_skipping_assignment:
-        # A restarted leader's assignment would be discarded, so do not tell it that it leads.
+        # The assignment of a restarted leader would be discarded, so the response must not name it as the leader.
         response.leader = leader_before or ""
     elif member.member_id == group.leader_id:
         response.members = members_for_leader(group)
@@ -256,7 +257,9 @@ def _write_new_group(group: Group, result: Result) -> None:
 
 
 def _stated(event: Join) -> Stated:
-    """All members share a few names: keep one copy of each. A repeated name counts once."""
+    """Return the protocols and timeouts of a join. All members share a few names: one copy of each is kept. A repeated
+    name counts once.
+    """
     request = event.request
     timeout_ms = request.rebalance_timeout_ms if event.rebalance_timeout_ms is None else event.rebalance_timeout_ms
     if len(request.protocols) == 1:
@@ -274,7 +277,7 @@ def _trigger(why: str, text: str, member_id: str, request: JoinGroupRequest) -> 
 
 
 def joined(member: Member, request: JoinGroupRequest, *, is_new: bool) -> Joined:
-    """The join as the ledger records it."""
+    """Return the ledger's entry for a join."""
     reason = (request.reason or NO_REASON)[:MAX_REASON]
     return Joined(member.member_id, member.group_instance_id, member.client_id, reason, is_new)
 

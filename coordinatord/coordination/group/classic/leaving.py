@@ -13,7 +13,7 @@ from kafka_wire.errors import ErrorCode
 
 
 def leave(group: Group, event: Leave, now_ms: int) -> Result:
-    """Answer each member separately, with one rebalance for all."""
+    """Remove the members of the request, with a separate error code for each and one rebalance for all."""
     if not group.group_id:
         return Result(reply=LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
     if group.state is DEAD:

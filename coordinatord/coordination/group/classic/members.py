@@ -1,8 +1,8 @@
-"""Members are added, updated, replaced and removed: every change of `group.members` and of the counts based on it.
+"""Addition, update, replacement and removal of members: every change of `group.members` and of the counts based on it.
 
-Session timers: `member.session_deadline_ms` is authoritative, and a heartbeat moves nothing else. The member's timer
-fires at `member.timer_ms`, never later than the deadline; if it fires early, it is set again. A member with a parked
-request cannot expire, unless it `is_new`; its timer then stays unset until something moves its deadline.
+Session timers: `member.session_deadline_ms` is authoritative, and a heartbeat changes only this deadline. The member's
+timer fires at `member.timer_ms`, never later than the deadline; if it fires early, it is set again. A member with a
+parked request cannot expire, unless it `is_new`; its timer then stays unset until the deadline changes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _joined = maker(JoinGroupResponse)
 
 
 def join_error(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
-    """A failed JoinGroup, without a protocol (before v7 an empty name: the encoder's caller sees to it)."""
-    return _joined(0, error, -1, None, None, "", False, member_id, [])  # sent to every new member (MEMBER_ID_REQUIRED)
+    """Return the response to a failed JoinGroup, with a null protocol name (`for_version`: empty before v7)."""
+    return _joined(0, error, -1, None, None, "", False, member_id, [])  # for every new member (MEMBER_ID_REQUIRED)
 
 
 def refusal(group: Group, member_id: str, group_instance_id: str | None) -> ErrorCode | None:
-    """Why this member's request is refused: it is unknown, or fenced by a newer member with its instance id."""
+    """Return the error if the member is unknown, or fenced by a newer member with its instance id; else None."""
     if group_instance_id is not None:
         owner = group.static_members.get(group_instance_id)
         if owner is None:
@@ -37,7 +37,7 @@ def refusal(group: Group, member_id: str, group_instance_id: str | None) -> Erro
 
 
 def add_member(group: Group, member: Member, protocol_type: str) -> None:
-    """Add a member, its join already parked if it has one. The first member sets the group's protocol type."""
+    """Add a member; its join is already parked if it has one. The first member sets the group's protocol type."""
     if not group.members:
         group.protocol_type = protocol_type
     group.version += 1
@@ -51,13 +51,13 @@ def add_member(group: Group, member: Member, protocol_type: str) -> None:
     if member.join_reply_to is not None:
         group.awaiting_join_count += 1
     if group.pending_members.pop(member.member_id, None) is not None and not group.pending_members:
-        group.pending_members.clear()  # an empty dict keeps the table that it had
+        group.pending_members.clear()  # an empty dict keeps its allocated table
 
 
 def remove_member(group: Group, member_id: str, cause: str, result: Result) -> None:
-    """Remove a member or a pending id from the group. The member's parked sync is never answered.
+    """Remove a member or a pending id from the group. The member's parked sync never gets a response.
 
-    The oldest member succeeds a leader. Does nothing if there is no such member.
+    The oldest member succeeds a leader. Without such a member the function does nothing.
     """
     member = group.members.pop(member_id, None)
     if member is not None:
@@ -88,7 +88,7 @@ def update_member(
     join_reply_to: Any,
     result: Result,
 ) -> None:
-    """Store what a rejoining member states, and park its join. A join that it parked earlier is never answered."""
+    """Store a rejoining member's metadata, and park its join. A join that was parked earlier never gets a response."""
     if member.protocols != protocols:
         _count_protocols(group, member, -1)
         member.protocols = protocols
@@ -103,9 +103,9 @@ def update_member(
 
 
 def replace_static_member(group: Group, old_id: str, new_id: str, cause: str, result: Result) -> Member:
-    """A restarted static member replaces its former self, whose parked requests are answered FENCED_INSTANCE_ID.
+    """Replace a restarted static member by a new member. The parked requests of the old one get FENCED_INSTANCE_ID.
 
-    The new member inherits all that the old one had, including client id and host. As in Kafka, the group still waits
+    The new member inherits all state of the old one, including client id and host. As in Kafka, the group still waits
     for `old_id` to sync: a restart between the leader's sync and the member's own ends in a rebalance after that wait.
     """
     old = group.members[old_id]
@@ -135,7 +135,7 @@ def replace_static_member(group: Group, old_id: str, new_id: str, cause: str, re
 
 
 def keep_alive(group: Group, member: Member, timeout_ms: int, now_ms: int, result: Result) -> None:
-    """Give the member `timeout_ms` from now. Its timer is moved forward if it would fire too late."""
+    """Extend the member's session to `now_ms + timeout_ms`. Its timer is moved forward if it would fire too late."""
     member.heard_ms, member.patience_ms = now_ms, timeout_ms
     deadline_ms = now_ms + timeout_ms
     if deadline_ms < member.timer_ms:
@@ -144,7 +144,7 @@ def keep_alive(group: Group, member: Member, timeout_ms: int, now_ms: int, resul
 
 
 def answer_join(group: Group, member: Member, response: JoinGroupResponse, result: Result) -> None:
-    """Answer the member's parked join, if there is one."""
+    """Respond to the member's parked join, if there is one."""
     if member.join_reply_to is not None:
         result.answer(member.join_reply_to, response)
         member.join_reply_to = None
@@ -152,7 +152,7 @@ def answer_join(group: Group, member: Member, response: JoinGroupResponse, resul
 
 
 def answer_sync(member: Member, response: SyncGroupResponse, result: Result) -> bool:
-    """Answer the member's parked sync; False if there is none."""
+    """Respond to the member's parked sync; return False if there is none."""
     if member.sync_reply_to is None:
         return False
     result.answer(member.sync_reply_to, response)
@@ -167,4 +167,4 @@ def _count_protocols(group: Group, member: Member, change: int) -> None:
         if count:
             counts[name] = count
         else:
-            del counts[name]  # members choose the names: drop those that no member has
+            del counts[name]  # members choose the names: remove those without members

@@ -1,8 +1,8 @@
-"""The protocol vote: which of the assignors supported by all members is used.
+"""The selection of the protocol: one of the assignors that all members support.
 
 Each member votes for the first protocol on its list that all members support; the most votes win. Kafka counts in a
 Java HashMap and takes the first maximum in iteration order, so Java's hash of the names decides a tie. coordinatord
-computes the same, so that a group that moves between it and Kafka keeps its protocol.
+computes the same order, so that a group that moves between coordinatord and Kafka keeps its protocol.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from kafka_wire.java import string_hash
 
 
 def supports_protocols(group: Group, protocol_type: str, protocols: list[JoinGroupRequestProtocol]) -> bool:
-    """Whether a member with this type and these protocols may join. An Empty group accepts all that are not empty."""
+    """Return whether a member with this type and these protocols may join. An Empty group accepts every type of 1 to
+    MAX_ID_CHARACTERS characters with at least one protocol.
+    """
     if group.state is EMPTY:
         return 0 < len(protocol_type) <= MAX_ID_CHARACTERS and bool(protocols)
     if group.protocol_type != protocol_type:
@@ -27,7 +29,7 @@ def supports_protocols(group: Group, protocol_type: str, protocols: list[JoinGro
 
 
 def select_protocol(group: Group) -> str:
-    """The winner. The group must have members; joins are accepted only if they share a protocol with all members."""
+    """Return the winner. The group must have members; every accepted join shares a protocol with all members."""
     size = len(group.members)
     candidates = {name for name, count in group.supported_protocols.items() if count == size}
     if len(candidates) == 1:
@@ -43,7 +45,7 @@ def select_protocol(group: Group) -> str:
 
 
 def in_hash_map_order(names: list[str]) -> list[str]:
-    """The iteration order of a java.util.HashMap into which `names` were put in this order."""
+    """Return the iteration order of a java.util.HashMap into which `names` were put in this order."""
     buckets = 16
     while len(names) > buckets * 3 // 4:
         buckets *= 2

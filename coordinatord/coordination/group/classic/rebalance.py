@@ -1,7 +1,7 @@
-"""From the trigger of a rebalance to the next generation.
+"""Rebalances, from the trigger to the next generation.
 
-`prepare_rebalance` asks all members to rejoin. `complete_join` begins the next generation with those that did; the last
-join, the rebalance timer, a leave or an expiry calls it. The first rebalance out of Empty waits
+`prepare_rebalance` requests all members to rejoin. `complete_join` begins the next generation with those that did; the
+last join, the rebalance timer, a leave or an expiry calls it. The first rebalance out of Empty waits
 `initial_rebalance_delay_ms` for more members, and again while new ones join, up to the rebalance timeout.
 """
 
@@ -26,17 +26,19 @@ _member_logged = maker(MemberMetadata)
 _group_logged = maker(GroupMetadataValue)
 
 LOOK_AGAIN_MS = 1_000
-"""The least interval between two checks of a rebalance that no member has joined. With a timeout of 0 Kafka spins."""
+"""Minimum milliseconds between two checks of a rebalance that no member has joined.
+With a timeout of 0 Kafka loops without pause.
+"""
 
 
 def maybe_complete_join(group: Group, now_ms: int, result: Result) -> None:
-    """Complete the rebalance if no member is missing; the first one out of Empty waits for its delay to end."""
+    """Complete the rebalance if no member is missing; the first rebalance out of Empty waits for its delay to end."""
     if group.state is PREPARING_REBALANCE and group.previous_state is not EMPTY and group.has_all_members_joined():
         complete_join(group, now_ms, result)
 
 
 def prepare_rebalance(group: Group, trigger: Trigger, now_ms: int, result: Result) -> None:
-    """Ask all members to rejoin: those with a parked sync now, the others at their next heartbeat."""
+    """Request all members to rejoin: those with a parked sync now, the others at their next heartbeat."""
     if group.state is COMPLETING_REBALANCE:
         reset_assignments(group, now_ms, result)
     cancel_sync_timer(group, result)
@@ -54,7 +56,7 @@ def prepare_rebalance(group: Group, trigger: Trigger, now_ms: int, result: Resul
 
 
 def join_timed_out(group: Group, now_ms: int, result: Result) -> None:
-    """The rebalance timeout or the initial delay has passed: wait longer only if new members have joined."""
+    """Handle the end of the rebalance timeout or of the initial delay: wait longer only if new members have joined."""
     group.join_deadline_ms = NEVER
     remaining_ms = group.initial_remaining_ms
     if remaining_ms != NEVER and remaining_ms != 0 and group.new_member_added:
@@ -88,7 +90,7 @@ def complete_join(group: Group, now_ms: int, result: Result) -> None:
         if member.join_reply_to is None and member.group_instance_id is None:
             remove_member(group, member.member_id, Cause.NOT_REJOINED, result)
     if group.members and not _elect_leader(group):
-        # Only static members are left, and none has rejoined. Their sessions expire or they come back, and that
+        # Only static members are left, and none has rejoined. Their sessions expire or they rejoin, and either
         # completes the rebalance. So there is no need to check at once, even with a rebalance timeout of 0.
         _set_join_timer(group, max(group.rebalance_timeout_ms(), LOOK_AGAIN_MS), now_ms, result)
         return
@@ -104,7 +106,7 @@ def complete_join(group: Group, now_ms: int, result: Result) -> None:
 
 
 def reset_assignments(group: Group, now_ms: int, result: Result) -> None:
-    """Abandon the generation: clear the assignments and answer parked syncs with REBALANCE_IN_PROGRESS."""
+    """Abandon the generation: clear the assignments and respond to parked syncs with REBALANCE_IN_PROGRESS."""
     for member in group.members.values():
         member.assignment = b""
         if answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), result):
@@ -119,7 +121,7 @@ def cancel_sync_timer(group: Group, result: Result) -> None:
 
 
 def members_for_leader(group: Group) -> list[JoinGroupResponseMember]:
-    """The members as the leader needs them to compute the assignment."""
+    """Return the members as the leader needs them to compute the assignment."""
     return [
         _member_joined(member.member_id, member.group_instance_id, metadata)
         for member, metadata in zip(group.members.values(), group.all_metadata(), strict=True)
@@ -127,7 +129,7 @@ def members_for_leader(group: Group) -> list[JoinGroupResponseMember]:
 
 
 def generation_response(group: Group, member: Member) -> JoinGroupResponse:
-    """The successful response to a join: the generation and, for the leader, all members."""
+    """Return the successful response to a join: the generation and, for the leader, all members."""
     member_id, leader_id = member.member_id, group.leader_id  # _begin_generation does this for all members
     return _joined(
         0,
@@ -203,7 +205,7 @@ def _begin_generation(group: Group, now_ms: int, result: Result) -> None:
 
 
 def _elect_leader(group: Group) -> bool:
-    """Keep the leader if it has rejoined, else take the first member that has; False if none has rejoined."""
+    """Keep the leader if it has rejoined, else select the first member that has; return False if none has rejoined."""
     assert group.leader_id is not None
     if group.members[group.leader_id].join_reply_to is not None:
         return True

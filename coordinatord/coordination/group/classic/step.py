@@ -1,23 +1,24 @@
 """The classic group protocol: members join, the leader assigns, members sync, send heartbeats and leave.
 
 `step(group, event, now_ms)` is the entry point for every decision. It dispatches on the event's type, changes the
-group, and returns in its `Result` what to log, what to answer and which timers to set. It is synchronous and uses no
-clock, no randomness and no I/O: `now_ms` (epoch milliseconds, never decreasing) is passed in, ids come from
-`group.new_id`. A step has applied whatever it logs; none of its replies may be sent before those records are durable.
+group, and returns in its `Result` the records to log, the responses to send and the timers to set. A step is
+synchronous and uses no clock, no randomness and no I/O: `now_ms` (milliseconds since the Unix epoch, never decreasing)
+is passed in, ids come from `group.new_id`. A step has already applied the records that it returns; none of its
+responses may be sent before those records are durable.
 
-      Empty ──join──▶ PreparingRebalance ──all rejoined, or time is up──▶ CompletingRebalance ──leader syncs──▶ Stable
-        ▲                │  ▲     ▲                                              │                              │
-        └── nobody left ─┘  │     └── a member joins, leaves, expires, changes ──┘                              │
-                            └───────────────── a member joins, leaves, expires, changes ────────────────────────┘
+      Empty ──join──▶ PreparingRebalance ──all rejoined, or timeout──▶ CompletingRebalance ──leader syncs──▶ Stable
+        ▲                │  ▲     ▲                                          │                               │
+        └── no members ──┘  │     └─ a member joins, leaves, expires, changes ┘                              │
+                            └──────────────── a member joins, leaves, expires, changes ──────────────────────┘
 
-states.py has the table of states, joining.py what a rejoin does in each of them. `step` may be called with a group that
-does not exist yet: a group *exists* once a join or an offset has created it. When `group.exists` is False after a step,
-the shell drops the group.
+states.py has the table of states, joining.py the effect of a rejoin in each of them. `step` may be called with a group
+that does not exist yet: a group *exists* once a join or an offset has created it. When `group.exists` is False after a
+step, the shell drops the group.
 
-Nearly all requests are heartbeats. A heartbeat moves `member.session_deadline_ms` and returns a constant. A session
-timer that fires before that deadline is set again. As long as `group.version` does not change, two requests can be
-repeated without a step: a heartbeat (`Member.keep_alive`) and a commit (`commit_like_before`). The shell's
-shortcuts do so.
+Nearly all requests are heartbeats. A heartbeat moves `member.session_deadline_ms` and returns a constant. A
+session timer that fires before that deadline is set again. As long as `group.version` does not change, two
+requests can be repeated without a step: a heartbeat (`Member.keep_alive`) and a commit
+(`commit_like_before`). The shell's shortcuts do so.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ HEARTBEAT_REFUSALS = {
 }
 
 _consumer_step: list[Callable[[Group, Any, int], Result]] = []
-"""The consumer protocol's step, once it is imported: with an import for each event that took half a µs."""
+"""The consumer protocol's step, once it is imported: an import for each event took 0.5 µs."""
 
 
 def step(group: Group, event: Any, now_ms: int) -> Result:
@@ -91,8 +92,8 @@ def step(group: Group, event: Any, now_ms: int) -> Result:
 
 
 def consumer_step(group: Group, event: Any, now_ms: int) -> Result:
-    """The step of a group with members of the consumer protocol. A start does not need its modules: they come with the
-    first such group, or soon after the start (coordinatord/server/daemon/deferred_imports.py).
+    """Run the step of a group with members of the consumer protocol. Its modules are not imported at start, but with
+    the first such group, or soon after the start (coordinatord/server/daemon/deferred_imports.py).
     """
     if not _consumer_step:
         from coordinatord.coordination.group.consumer.step import consumer_step as step_with_consumers
@@ -102,7 +103,7 @@ def consumer_step(group: Group, event: Any, now_ms: int) -> Result:
 
 
 def heartbeat(group: Group, request: HeartbeatRequest, now_ms: int) -> Result:
-    """Extend the member's session. Returns a constant, unless the deadline moves to before the member's timer."""
+    """Extend the member's session. Returns a constant, unless the new deadline is before the member's timer."""
     member = group.members.get(request.member_id)
     if member is None or request.group_instance_id is not None:
         error = _heartbeat_refusal(group, request)
@@ -120,7 +121,7 @@ def heartbeat(group: Group, request: HeartbeatRequest, now_ms: int) -> Result:
 
 
 def timed_out(group: Group, event: events.TimedOut, now_ms: int) -> Result:
-    """A timer fired: perhaps early, perhaps for something that no longer exists."""
+    """Handle a timer, which may be early or may belong to something that no longer exists."""
     key = event.key
     if key.kind == SESSION:
         return _session_timed_out(group, key, now_ms)
@@ -140,7 +141,7 @@ def timed_out(group: Group, event: events.TimedOut, now_ms: int) -> Result:
 
 
 def rebalance(group: Group, event: events.Rebalance, now_ms: int) -> Result:
-    """Ask all members to rejoin. A group without members, or one that rebalances already, stays as it is."""
+    """Request all members to rejoin. A group without members, or one that is rebalancing already, stays unchanged."""
     if not group.members or group.state is PREPARING_REBALANCE:
         return NOTHING
     result = Result()
@@ -149,7 +150,7 @@ def rebalance(group: Group, event: events.Rebalance, now_ms: int) -> Result:
 
 
 def unload(group: Group, event: events.Unload, now_ms: int) -> Result:
-    """Answer all parked requests and stop serving the group. The log keeps it."""
+    """Respond to all parked requests and stop serving the group. The group stays in the log."""
     if group.state is DEAD:
         return NOTHING
     result = Result()
@@ -188,7 +189,7 @@ def restore(group: Group, now_ms: int) -> Result:
             or logged.member_id in group.members
             or logged.group_instance_id in group.static_members
         ):
-            # coordinatord and Kafka never log this, but a log may come from another program. The member must join anew.
+            # Neither coordinatord nor Kafka logs this, but another program may. The member must join again.
             result.changes.append(Dropped(logged.member_id, logged.group_instance_id, Cause.NOT_LOADED))
             continue
         timeout_ms = logged.session_timeout if logged.rebalance_timeout == -1 else logged.rebalance_timeout
@@ -234,15 +235,16 @@ def _session_timed_out(group: Group, key: TimerKey, now_ms: int) -> Result:
     if member is None:
         return _pending_id_timed_out(group, key, now_ms)
     if min(now_ms, member.timer_ms) < member.session_deadline_ms:
-        # The member has sent something since the timer was set. Its new deadline may have passed, too. The shell has
+        # The member has sent a request since the timer was set. Its new deadline may have passed, too. The shell has
         # read the sockets only up to the old deadline, so the timer is set again: it fires after the next read.
         member.timer_ms = deadline_ms = member.session_deadline_ms
         return Result(timers=[Schedule(key, deadline_ms)])
     member.timer_ms = NEVER
     parked = member.join_reply_to is not None or member.sync_reply_to is not None
     if parked and not member.is_new:
-        # The member waits for the group's answer. That answer gives it a new deadline, unless it comes from a refused
-        # upgrade to the consumer protocol: then, as in Kafka, who is gone stays until the rebalance ends without him.
+        # The member's request is parked. The response to it sets a new deadline, unless the response is the error of a
+        # failed upgrade to the consumer protocol: then, as in Kafka, a member that has gone stays until the rebalance
+        # ends without it.
         return NOTHING
     result = Result()
     # A new member whose client still waits must start over.
@@ -269,7 +271,9 @@ def _pending_id_timed_out(group: Group, key: TimerKey, now_ms: int) -> Result:
 
 
 def _complete_if_all_joined(group: Group, now_ms: int, result: Result) -> None:
-    """Like Kafka, let an expiry cut the initial rebalance delay short; a join or a leave does not."""
+    """Complete the rebalance if no member is missing. Like Kafka, an expiry ends the initial rebalance delay early; a
+    join or a leave does not.
+    """
     if group.state is PREPARING_REBALANCE and group.has_all_members_joined():
         complete_join(group, now_ms, result)
 

@@ -1,7 +1,7 @@
-"""Which topics the members read: the coordinator protects their offsets.
+"""The topics that the members subscribe to: the coordinator protects their offsets.
 
 Every version of the consumer protocol's subscription starts with its version and the fields of version 0. That part can
-be read without knowing the rest.
+be parsed without knowing the rest.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from functools import lru_cache
 from coordinatord.coordination.group.state import Group
 
 SHORT_BYTES = 1_024
-"""The parsed topics of metadata up to this many bytes are cached."""
+"""Maximum size of metadata whose parsed topics are cached."""
 
 
 def subscribed_topics(group: Group) -> frozenset[str] | None:
-    """The topics of all members; None if the members are no consumers, or if any metadata cannot be read."""
+    """Return the topics of all members; None if the members are no consumers, or if any metadata cannot be parsed."""
     if not group.uses_consumer_protocol():
         return None
     if group.protocol_name is None:
@@ -35,11 +35,11 @@ def _read(metadata: bytes) -> frozenset[str] | None:
 
 
 _read_before = lru_cache(maxsize=256)(_read)
-"""Members of a group, and similar groups, send the same metadata, and again in each rebalance."""
+"""`_read` with a cache: members of a group, and similar groups, send equal metadata, and again in each rebalance."""
 
 
 def topics_of(metadata: bytes) -> list[str] | None:
-    """The topics at the start of a subscription; None if the bytes are not a subscription."""
+    """Return the topics at the start of a subscription; None if the bytes are not a subscription."""
     if len(metadata) < 6 or int.from_bytes(metadata[:2], "big", signed=True) < 0:
         return None
     count = int.from_bytes(metadata[2:6], "big", signed=True)

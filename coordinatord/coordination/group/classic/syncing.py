@@ -1,8 +1,8 @@
 """SyncGroup: the leader sends the assignment, and each member gets its part.
 
-Syncs of followers that arrive before the leader's are parked. The leader's request is logged, answers them all, and
-makes the group Stable. A later sync is answered at once. A member that has not synced within the rebalance timeout
-after the generation began is removed (`rebalance.sync_timed_out`).
+Syncs of followers that arrive before the leader's are parked. The leader's request is logged, completes all parked
+syncs, and makes the group Stable. A later sync gets its response at once. A member that has not synced within the
+rebalance timeout after the generation began is removed (`rebalance.sync_timed_out`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _synced = maker(SyncGroupResponse)
 
 
 def sync(group: Group, event: Sync, now_ms: int) -> Result:
-    """Answer or park a SyncGroup."""
+    """Respond to a SyncGroup, or park it."""
     request = event.request
     error = _refusal(group, event)
     if error is not None:
@@ -30,7 +30,7 @@ def sync(group: Group, event: Sync, now_ms: int) -> Result:
     member = group.members[request.member_id]
     group.pending_sync_members.pop(request.member_id, None)
     if not group.pending_sync_members:
-        group.pending_sync_members.clear()  # an empty dict keeps the table that it had
+        group.pending_sync_members.clear()  # an empty dict keeps its allocated table
         cancel_sync_timer(group, result)
     if group.state is STABLE:
         result.reply = _assignment_response(group, member)
@@ -53,7 +53,7 @@ def _assign(group: Group, request: SyncGroupRequest, now_ms: int, result: Result
     for member in group.members.values():
         if member.sync_reply_to is not None:
             answer_sync(member, _assignment_response(group, member), result)
-            # Its session may have expired while the sync was parked.
+            # The session may have expired while the sync was parked.
             keep_alive(group, member, member.session_timeout_ms, now_ms, result)
 
 

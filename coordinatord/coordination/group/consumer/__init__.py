@@ -1,29 +1,29 @@
-"""The consumer protocol (KIP-848): the coordinator assigns, members send nothing but heartbeats.
+"""The consumer protocol (KIP-848): the coordinator assigns partitions, members send only heartbeats.
 
-step.py                the one funnel for events of consumer groups
+step.py                the entry point for all events of consumer groups
 state.py               a group: members, target assignment, epochs
-topics.py              what a group knows of topics; hashes of them
-records.py             the records of a group, and back
-replay.py              the one writer of durable state
+topics.py              the topics as a group sees them, with hashes
+records.py             conversion of a group to its records, and back
+replay.py              the only functions that write durable state
 heartbeat.py           ConsumerGroupHeartbeat
-validation.py          why a heartbeat is refused
-group_epoch.py         when the group's epoch and its target assignment move
-rebalance_triggers.py  why the epoch rises, in words
-epoch_record.py        what an epoch cost: who had to give up and got what, who held it up
+validation.py          validation of heartbeats
+group_epoch.py         changes of the group epoch and of the target assignment
+rebalance_triggers.py  causes of a new group epoch, as text
+epoch_record.py        the effects of an epoch: partitions revoked and assigned per member, and the longest wait
 assigning.py           a long assignment, in slices
-reconcile.py           from what a member owns to its target
-patterns.py            expressions that members subscribe to
-leaving.py             members leave, are fenced and replaced
+reconcile.py           reconciliation of a member with its target
+patterns.py            regular expressions that members subscribe to
+leaving.py             leaving, fencing and replacement of members
 sessions.py            deadlines of members
-timeouts.py            what happens when they have passed; what a load starts anew
-commits.py             who may commit and fetch offsets
+timeouts.py            handling of passed deadlines; new deadlines after a load
+commits.py             validation of commits and offset fetches
 describe.py            ConsumerGroupDescribe
-upgrade.py             a group becomes a consumer group
-downgrade.py           a consumer group becomes a classic one
+upgrade.py             conversion into a consumer group
+downgrade.py           conversion of a consumer group into a classic one
 classic_members.py     classic requests to a consumer group
-consumer_protocol.py   what classic consumers put into their requests
-expressions.py         subscriptions by regular expression
-syntax.py              which expressions Kafka takes
-metadata_hash.py       the hash by which a group notices that its topics changed
+consumer_protocol.py   the subscriptions and assignments of classic consumers
+expressions.py         compilation of regular expressions
+syntax.py              validation of expressions by Kafka's rules
+metadata_hash.py       the hash by which a group detects changes of its topics
 assignors/             Kafka's server-side assignors, uniform and range
 """

@@ -1,13 +1,13 @@
-"""A long assignment is computed in slices, so that other groups are served in between.
+"""Computation of a long assignment in slices, so that other groups are served in between.
 
-Kafka runs its assignor within the step of a heartbeat. So do we if it needs one slice, which some hundred partitions
-and members do (assignors/slices.py). Otherwise the heartbeat that finds the assignment due begins it, and waits; a
-timer of the group resumes the assignor until it has finished. Meanwhile the group's other requests are served with the
-target as it was, as they are within `assignment.interval.ms`, and members come and go: their changes raise the group's
-epoch, so that another assignment follows. The last step logs the target, for the epoch in which it was begun, and
-answers the heartbeat.
+Kafka runs its assignor within the step of a heartbeat. coordinatord does so if one slice is enough, which holds for
+some hundred partitions and members (assignors/slices.py). Otherwise the heartbeat that finds the assignment due starts
+the computation, and is parked; a timer of the group resumes the assignor until it has finished. Meanwhile the group's
+other requests are served with the previous target, as they are within `assignment.interval.ms`, and members may join
+and leave: their changes raise the group epoch, so that another assignment follows. The last step logs the target, for
+the epoch in which the computation started, and sends the response to the heartbeat.
 
-Nothing of it is durable before that. After a restart the next heartbeat begins again.
+No part of the computation is durable before that. After a restart the next heartbeat starts it again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kafka_wire.errors import ErrorCode
 
 
 def go_on(group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironment, now_ms: int) -> Result:
-    """Go on with the assignment for a few milliseconds."""
+    """Continue the computation for a few milliseconds."""
     assigning = consumer.assigning
     if assigning is None:
         return NOTHING
@@ -51,7 +51,7 @@ def go_on(group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironment,
 
 
 def _begun_anew(consumer: ConsumerGroup, surroundings: GroupEnvironment, void: Assigning) -> Assigning:
-    """An assignment of the group as it is now: a static member has another id since the last one was begun."""
+    """Start a new computation for the current members: a static member has got another id since the last start."""
     heard = void.heard
     member_id = next(iter(consumer.members))
     if heard is not None and heard.member_id in consumer.members:

@@ -1,8 +1,9 @@
 """Classic requests to a consumer group: those of members that have not been restarted with the new protocol yet.
 
-Their epochs are generations to them. JoinGroup tells the coordinator what a member subscribes to and owns, as a full
-heartbeat would, and answers with the member's epoch; SyncGroup answers with what the member owns now. A heartbeat tells
-a member to rejoin (27) when there is something to give up or to get. Kafka's classicGroup…ToConsumerGroup.
+Such members use their member epochs as generations. A JoinGroup contains the member's subscription and owned
+partitions, as a full heartbeat would, and its response contains the member's epoch; a SyncGroup response contains the
+partitions that the member owns now. A heartbeat response requests a member to rejoin (27, REBALANCE_IN_PROGRESS) when
+it has partitions to revoke or to get. Equivalent to Kafka's classicGroup…ToConsumerGroup.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ CONSUMER = "consumer"
 
 
 def join(group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironment, event: Join, now_ms: int) -> Result:
-    """JoinGroup is answered at once: the coordinator waits for nobody."""
+    """Handle a JoinGroup. The response is sent at once: the coordinator does not wait for other members."""
     request = event.request
     member_id = request.member_id or group.new_member_id()
     if size_refusal(consumer.members, len(consumer.members), surroundings.limits, member_id) is not None:
@@ -82,7 +83,7 @@ def _join(
     epoch_before, assignment_epoch = consumer.epoch, consumer.assignment_epoch
     order = Before.of(consumer, subscription.topics, joins=True)
     old = consumer.static_member(request.group_instance_id)
-    # It takes the place of the last member that uses the new protocol.
+    # It replaces the last member that uses the new protocol.
     is_last = old is not None and old.classic is None and consumer.are_all_classic_without([old])
     ends = is_last and may_become_classic(group, surroundings, len(consumer.members))
     is_new = member_id not in consumer.members
@@ -129,7 +130,7 @@ def _join(
 
 
 def sync(group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironment, event: Sync, now_ms: int) -> Result:
-    """SyncGroup answers with what the member owns now."""
+    """Handle a SyncGroup: respond with the partitions that the member owns now."""
     request, group_id = event.request, group.group_id
     if event.require_protocol and (request.protocol_type is None or request.protocol_name is None):
         return Result(reply=SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
@@ -159,7 +160,9 @@ def sync(group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironment, 
 def heartbeat(
     group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironment, request: HeartbeatRequest, now_ms: int
 ) -> Result:
-    """Heartbeat tells a member to rejoin while it has anything to give up, or may have something to get."""
+    """Handle a Heartbeat: request the member to rejoin if it has
+    partitions to revoke, or may have partitions to get.
+    """
     member, error = _classic_member(consumer, request.member_id, request.group_instance_id)
     if member is None or member.classic is None:
         return Result(reply=HeartbeatResponse(error_code=error))
@@ -179,7 +182,7 @@ def heartbeat(
 
 
 def leave(group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironment, event: Leave, now_ms: int) -> Result:
-    """LeaveGroup removes members of both protocols, with one new epoch for all."""
+    """Handle a LeaveGroup: remove members of both protocols, with one new epoch for all."""
     leaving: dict[str, ConsumerMember] = {}
     responses = []
     for identity in event.members:
@@ -197,7 +200,7 @@ def leave(group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironment,
 
 
 def _supports(consumer: ConsumerGroup, request: JoinGroupRequest) -> bool:
-    """Whether the member is a consumer with a protocol that all other classic members have."""
+    """Return whether the member is a consumer with a protocol that all other classic members have."""
     if request.protocol_type != CONSUMER:
         return False
     return any(consumer.protocols[each.name] == consumer.classic_members for each in request.protocols)
@@ -206,7 +209,7 @@ def _supports(consumer: ConsumerGroup, request: JoinGroupRequest) -> bool:
 def _classic_member(
     consumer: ConsumerGroup, member_id: str, instance_id: str | None
 ) -> tuple[ConsumerMember | None, ErrorCode]:
-    """The member that a request names, or why there is none for it: it is unknown, fenced, or uses the new protocol."""
+    """Return the member that a request names, or the error: the member is unknown, fenced, or uses the new protocol."""
     if instance_id is None:
         member = consumer.members.get(member_id)
     else:
@@ -219,7 +222,7 @@ def _classic_member(
 
 
 def _leaving_member(consumer: ConsumerGroup, identity: MemberIdentity) -> tuple[ConsumerMember | None, ErrorCode]:
-    """Operators remove static members without knowing their member ids."""
+    """Return the member to remove, or the error. Operators remove static members without knowing their member ids."""
     if identity.group_instance_id is None:
         member = consumer.members.get(identity.member_id)
         return member, ErrorCode.UNKNOWN_MEMBER_ID if member is None else ErrorCode.NONE
@@ -232,7 +235,7 @@ def _leaving_member(consumer: ConsumerGroup, identity: MemberIdentity) -> tuple[
 
 
 def _waits_for_others(consumer: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether others still own some of what the member is to get."""
+    """Return whether other members still own some partitions of the member's target."""
     for topic_id, partitions in consumer.target.get(member.member_id, {}).items():
         assigned = member.assigned.get(topic_id, {})
         if any(each not in assigned and consumer.is_owned(topic_id, each) for each in partitions):

@@ -1,8 +1,9 @@
-"""Who may commit and fetch offsets of a consumer group (KIP-848, KIP-1251).
+"""Validation of commits and offset fetches of a consumer group (KIP-848, KIP-1251).
 
-A commit of the member's epoch counts. One of an earlier epoch counts for partitions that the member has owned since an
-epoch not later than that: the member has not heard yet of an epoch that changed nothing for these. Kafka before 4.3
-refuses all earlier epochs; `strict_commits` does as well, for those who test clients against it.
+A commit with the member's epoch is valid. A commit with an earlier epoch is valid for partitions that the
+member has owned since that epoch or earlier: the member has not yet received a later epoch, which changed
+nothing for these partitions. Kafka before 4.3 rejects all earlier epochs; with `strict_commits`
+coordinatord does so, too, for tests of clients.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from coordinatord.coordination.group.consumer.state import ConsumerGroup, Consum
 from kafka_wire.errors import ErrorCode
 
 Partitions = Iterable[tuple[bytes, int]]
-"""(topic id, partition); no topic's id is ZERO_UUID."""
+"""(topic id, partition); ZERO_UUID is no topic's id."""
 
 
 def commit_refusal(
@@ -27,7 +28,7 @@ def commit_refusal(
     is_transactional: bool = False,
     knows_member_epochs: bool = True,
 ) -> ErrorCode | None:
-    """Why a commit is refused as a whole. `knows_member_epochs`: its version is one of this protocol (v9+)."""
+    """Return the error of a whole commit, or None. `knows_member_epochs`: the version supports this protocol (v9+)."""
     if epoch < 0 and not consumer.members:
         return None
     if is_transactional and epoch == -1 and not member_id and instance_id is None:
@@ -46,7 +47,7 @@ def commit_refusal(
 
 
 def fetch_refusal(consumer: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode | None:
-    """Why offsets are not told. Whoever names no member may see them."""
+    """Return the error of an offset fetch, or None. A request without a member may read all offsets."""
     if member_id is None and epoch < 0:
         return None
     member = consumer.members.get(member_id or "")
@@ -60,7 +61,7 @@ def _stale(member: ConsumerMember) -> ErrorCode:
 
 
 def _is_since(member: ConsumerMember, epoch: int, topic_id: bytes, partition: int) -> bool:
-    """Whether the member has owned the partition since this epoch or an earlier one."""
+    """Return whether the member has owned the partition since this epoch or an earlier one."""
     since = member.assigned.get(topic_id, {}).get(partition)
     if since is None:
         since = member.revoking.get(topic_id, {}).get(partition)

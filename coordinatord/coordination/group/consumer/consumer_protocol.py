@@ -1,5 +1,6 @@
-"""What classic consumers put into JoinGroup and get from SyncGroup. While a group is being migrated (KIP-848), the
-coordinator assigns for them, and has to understand it. What follows the last known field is of a later version.
+"""Subscriptions and assignments of classic consumers, in JoinGroup and SyncGroup. While a group is
+being migrated (KIP-848), the coordinator assigns for these members, and has to parse both. Bytes after
+the last known field belong to a later version.
 """
 
 from __future__ import annotations
@@ -13,25 +14,25 @@ from kafka_wire.records.consumer_assignment import decode, encode
 
 
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
-    """A member's metadata. Raises DecodeError."""
+    """Return a member's subscription. Raises DecodeError."""
     found: ConsumerProtocolSubscription = decode(ConsumerProtocolSubscription, data)
     return found
 
 
 def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
-    """A member's assignment. Raises DecodeError."""
+    """Return a member's assignment. Raises DecodeError."""
     found: ConsumerProtocolAssignment = decode(ConsumerProtocolAssignment, data)
     return found
 
 
 def write_assignment(partitions: Mapping[bytes, Iterable[int]], topics: Topics, version: int) -> bytes:
-    """An assignment in a member's own version; topics that are no more are left out."""
+    """Return an assignment in the member's own version; topics that no longer exist are left out."""
     known = ((topics.find_id(topic_id), of_topic) for topic_id, of_topic in partitions.items())
     parts = [TopicPartition(topic.name, sorted(of_topic)) for topic, of_topic in known if topic is not None]
     return encode(ConsumerProtocolAssignment(parts), version)
 
 
 def by_topic_id(parts: Iterable[TopicPartition], topics: Topics) -> list[TopicPartitions]:
-    """Partitions with their topics' ids; topics that do not exist are left out."""
+    """Return partitions with their topics' ids; topics that do not exist are left out."""
     known = ((topics.find(part.topic), part.partitions) for part in parts)
     return [TopicPartitions(topic.topic_id, partitions) for topic, partitions in known if topic is not None]

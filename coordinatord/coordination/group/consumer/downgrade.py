@@ -1,7 +1,7 @@
-"""A consumer group becomes a classic one again, when the last member that uses the consumer protocol is gone.
+"""Conversion of a consumer group into a classic one, when the last member that uses the consumer protocol has left.
 
-Its members keep their ids and their targets as assignments; the group's epoch is their generation. They rebalance at
-once, unless a static member has taken the place of the last one and the assignment is up to date.
+The members keep their ids, and their targets as assignments; the group epoch becomes their generation. The group
+rebalances at once, unless a static member has replaced the last one and the assignment is up to date.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CONSUMER = "consumer"
 
 
 def may_become_classic(group: Group, surroundings: GroupEnvironment, staying: int) -> bool:
-    """Whether group.consumer.migration.policy and group.max.size allow it for so many members."""
+    """Return whether group.consumer.migration.policy and group.max.size allow the conversion of `staying` members."""
     return surroundings.limits.downgrades and 0 < staying <= group.settings.max_size
 
 
@@ -43,7 +43,9 @@ def become_classic_group(
     now_ms: int,
     result: Result,
 ) -> None:
-    """Make the group a classic one, without the members that are `leaving`. With a `trigger` it rebalances."""
+    """Convert the group into a classic one, without members that are
+    `leaving`. With a `trigger` the group rebalances.
+    """
     members = [_converted(member) for member_id, member in consumer.members.items() if member_id not in leaving]
     targets = dict(consumer.target)
     abandon(consumer, trigger, now_ms, result)
@@ -64,7 +66,7 @@ def become_classic_group(
         try:
             version = version_of(member.metadata(protocol_name))
         except DecodeError:
-            version = 0  # nobody has looked at the metadata of a protocol that is not the member's first
+            version = 0  # the metadata of a protocol that is not the member's first has not been validated
         member.assignment = write_assignment(target, surroundings.topics, version)
     write_metadata(group, result)
     for member in members:

@@ -1,11 +1,12 @@
-"""The account of an epoch: what raised it, what each member had to give up and got, who held it up and for how long.
+"""The account of a group epoch: its cause, the partitions that each member had to
+revoke and was assigned, and the longest wait.
 
 A group whose epoch has risen has an open account (`ConsumerGroup.account`) until each member has its target assignment
-of that epoch, until no members are left, or until the next epoch overtakes it. Then the account goes to the rebalance
-ledger in `Result.ended`. It is volatile: Kafka's records have no place for it. A coordinator that loads a group in the
-middle of an epoch opens an account of the rest (`resume`), which does not know the cause.
+of that epoch, until no members are left, or until the next epoch supersedes it. Then the account goes to the rebalance
+ledger in `Result.ended`. The account is volatile: Kafka's records have no field for it. A coordinator that loads a
+group in the middle of an epoch opens an account of the rest (`resume`), without the cause.
 
-Steps call the functions here where they change members; a heartbeat that changes nothing does not come here.
+Steps call the functions here where they change members; a heartbeat without changes does not call them.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ from coordinatord.coordination.group.result import Dropped, Joined, Result, Trig
 from coordinatord.coordination.group.states import Cause, Outcome, Why
 
 REVOKE = "revoke"
-"""A member kept others waiting until it had given up partitions."""
+"""Phase: other members waited until this member had revoked partitions."""
 HEARTBEAT = "heartbeat"
-"""A member could have gone on, and its next request was waited for."""
+"""Phase: the member's next request was awaited; nothing else prevented its transition."""
 
 NAMED = 10
-"""Members without shares that the account of an overtaken epoch names of those that had not reached it."""
+"""Maximum number of unreconciled members without changed targets that the account of a superseded epoch names."""
 
 NOTHING: Target = {}
 
 
 class HeldUp:
-    """Who was waited for longest: in which phase (REVOKE, HEARTBEAT), and for how many milliseconds."""
+    """The longest wait: the member, the phase (REVOKE, HEARTBEAT), and its duration in milliseconds."""
 
     __slots__ = ("is_away", "member_id", "phase", "waited_ms")
 
@@ -45,11 +46,11 @@ class HeldUp:
         self.phase = phase
         self.member_id = member_id
         self.waited_ms = waited_ms
-        self.is_away = is_away  # a static member that has left for now
+        self.is_away = is_away  # a static member that has left temporarily
 
 
 class Account:
-    """One epoch. Times are epoch milliseconds; members are named by id."""
+    """The account of one epoch. Times are milliseconds since the Unix epoch; members are identified by id."""
 
     __slots__ = (
         "assigned_ms", "assignor", "began_ms", "changed", "departed", "dropped", "ended_ms", "epoch", "held_up",
@@ -76,30 +77,30 @@ class Account:
         self.is_resumed = is_resumed
         self.joined: list[Joined] = []
         self.dropped: list[Dropped] = []
-        self.departed: dict[str, Target] = {}  # the targets of members that went
-        self.went: dict[str, ConsumerMember] = {}  # and these members
+        self.departed: dict[str, Target] = {}  # the targets of removed members
+        self.went: dict[str, ConsumerMember] = {}  # the removed members
         self.assigned_ms: int | None = None  # when the target assignment was computed
         self.assignor: str | None = None
         self.changed: dict[str, tuple[Target, Target]] = {}  # targets before and after, where they differ
-        self.names: dict[bytes, str] = {}  # of the topics in these
+        self.names: dict[bytes, str] = {}  # names of the topics in these
         self.waits: dict[str, None] = {}  # members that have not reached the epoch
-        self.told: dict[str, int] = {}  # when a member was told to give up partitions
-        self.revoked: dict[str, int] = {}  # when it had given them up
-        self.reached: dict[str, int] = {}  # when it had its target assignment; in order of time
+        self.told: dict[str, int] = {}  # when a member was requested to revoke partitions
+        self.revoked: dict[str, int] = {}  # when the member had revoked them
+        self.reached: dict[str, int] = {}  # when the member had its target assignment; in order of time
         self.overtaken_by = None
 
     def gave_up(self, member_id: str) -> dict[bytes, frozenset[int]]:
-        """What a member had to give up: in its target before, and not in this epoch's."""
+        """Return the partitions that a member had to revoke: in its target before, and not in this epoch's."""
         before, after = self.changed.get(member_id, (NOTHING, NOTHING))
         return _less(self.departed.get(member_id, before), after)
 
     def got(self, member_id: str) -> dict[bytes, frozenset[int]]:
-        """What a member was to get."""
+        """Return the partitions that a member was to get."""
         before, after = self.changed.get(member_id, (NOTHING, NOTHING))
         return _less(after, before)
 
     def take(self, before: ConsumerMember, after: ConsumerMember, assignment_epoch: int, now_ms: int) -> None:
-        """A member has another current assignment."""
+        """Record a change of a member's current assignment."""
         member_id = after.member_id
         if after.state is MemberState.UNREVOKED_PARTITIONS:
             self.told.setdefault(member_id, now_ms)
@@ -115,7 +116,7 @@ class Account:
             self.reached.pop(member_id, None)
 
     def rename(self, old_id: str, new_id: str) -> None:
-        """A static member is back under another id, and has to reach the epoch anew."""
+        """Record that a static member has rejoined under another id: it has to reach the epoch anew."""
         self.reached.pop(old_id, None)
         if self.assigned_ms is not None:
             self.waits.pop(old_id, None)
@@ -127,17 +128,17 @@ class Account:
             self.changed[new_id] = self.changed.pop(old_id)
 
     def end(self, outcome: str, members: Mapping[str, ConsumerMember], size: int, now_ms: int) -> None:
-        """Nothing more happens in this epoch, which has `size` members. If it was overtaken, `members` are only those
-        that have shares, and some that were waited for: else a group in which many members join one after the other
-        would copy and record all of them for each.
+        """Close the account of this epoch, which has `size` members. If the epoch was superseded, `members` are only
+        those with changed targets, and some of those still awaited: otherwise a group in which many members join one
+        after the other would copy and record all members for each join.
         """
         self.outcome, self.ended_ms = outcome, now_ms
         self.members, self.size = members, size
         self.held_up = self._held_up()
 
     def _held_up(self) -> HeldUp | None:
-        """The longest wait on the way to the end: the last member waits for those that give up what it is to get, and
-        they all wait for its heartbeat. Of an epoch that was overtaken, who was waited for then.
+        """Return the longest wait until the end: the last member waits for the members that revoke what it is to get,
+        and the group waits for its heartbeat. For a superseded epoch: the member awaited at that time.
         """
         assigned_ms = self.assigned_ms
         if assigned_ms is None:
@@ -170,13 +171,13 @@ class Account:
 
 
 def open_account(consumer: ConsumerGroup) -> Account | None:
-    """The account of the epoch that the group is on its way to; None if it has arrived."""
+    """Return the account of the epoch that the group is reconciling to; None if the group has reached its epoch."""
     account: Account | None = consumer.account
     return account
 
 
 def begin(consumer: ConsumerGroup, trigger: Trigger, now_ms: int, result: Result) -> None:
-    """The epoch has just risen; the step has already changed the members."""
+    """Open the account of a new epoch. The step has already changed the members."""
     came = consumer.came | _newcomers(result)
     new = {each for each, joined in came.items() if joined.is_new and each in consumer.members}
     overtaken = open_account(consumer)
@@ -196,18 +197,18 @@ def begin(consumer: ConsumerGroup, trigger: Trigger, now_ms: int, result: Result
     account.is_initial = account.members_before == 0
     account.names = {} if overtaken is None else overtaken.names
     for topic in consumer.seen_before.values():
-        account.names.setdefault(topic.topic_id, topic.name)  # it may be deleted now
+        account.names.setdefault(topic.topic_id, topic.name)  # the topic may be deleted now
     consumer.account = account
     result.trigger = trigger
 
 
 def departing(consumer: ConsumerGroup, members: Iterable[ConsumerMember]) -> None:
-    """Members are about to be removed, which will raise the epoch."""
+    """Record the members that the step is about to remove, which will raise the epoch."""
     consumer.departing = {each.member_id: (each, consumer.target.get(each.member_id, NOTHING)) for each in members}
 
 
 def assigning(consumer: ConsumerGroup, wanted: Mapping[str, Target], name: str, topics: Topics, now_ms: int) -> None:
-    """The target assignment of the epoch has been computed and is about to replace the one before."""
+    """Record the target assignment of the epoch, which has been computed and is about to replace the previous one."""
     account = open_account(consumer)
     if account is None:
         return
@@ -223,14 +224,14 @@ def assigning(consumer: ConsumerGroup, wanted: Mapping[str, Target], name: str, 
 
 
 def moved(consumer: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, now_ms: int) -> None:
-    """A member has another current assignment."""
+    """Record a change of a member's current assignment."""
     account = open_account(consumer)
     if account is not None:
         account.take(before, after, consumer.assignment_epoch, now_ms)
 
 
 def renamed(consumer: ConsumerGroup, old_id: str, new_id: str) -> None:
-    """A static member is back under another id."""
+    """Record that a static member has rejoined under another id."""
     account = open_account(consumer)
     if account is not None:
         account.rename(old_id, new_id)
@@ -243,8 +244,9 @@ def follow(
     now_ms: int,
     result: Result,
 ) -> None:
-    """At the end of a step that has changed the group: close the account if the epoch is over. `before` is another
-    object than `after`, whose `state` this is, if the group has been deleted or converted, or is no longer served here.
+    """Close the account if the epoch has ended; called at the end of a step that has changed the
+    group. `state` is that of `after`. `before` is another object than `after` if the group has been
+    deleted or converted, or is no longer served here.
     """
     if before is not None and before is not after:
         account = open_account(before)
@@ -253,7 +255,7 @@ def follow(
     if after is None:
         return
     account = open_account(after)
-    if result.changes and (account is None or account.trigger is not result.trigger):  # else the new account has them
+    if result.changes and (account is None or account.trigger is not result.trigger):  # else in the new account
         after.came |= _newcomers(result)
     if account is not None:
         if state is ConsumerState.STABLE:
@@ -263,7 +265,9 @@ def follow(
 
 
 def abandon(consumer: ConsumerGroup, trigger: Trigger | None, now_ms: int, result: Result) -> None:
-    """The group is about to become a classic one, whose rebalance, if there is a trigger, overtakes the epoch."""
+    """Close the account because the group is about to become a classic one. The rebalance of the classic group, if
+    there is a trigger, supersedes the epoch.
+    """
     account = open_account(consumer)
     if account is None:
         return
@@ -272,8 +276,8 @@ def abandon(consumer: ConsumerGroup, trigger: Trigger | None, now_ms: int, resul
 
 
 def resume(consumer: ConsumerGroup, topics: Topics, now_ms: int) -> None:
-    """The group has been loaded. If it is on its way to an epoch, open an account of the rest of it: what members still
-    have to give up and get.
+    """Open an account after a load, if the group has not reached its epoch: of the partitions that members still have
+    to revoke and get.
     """
     has_target = consumer.assignment_epoch >= consumer.epoch
     waits = [each for each in consumer.members if each in consumer.unreconciled]
@@ -304,7 +308,7 @@ def _close(consumer: ConsumerGroup, account: Account, outcome: str, now_ms: int,
 
 
 def _named(overtaken: Account, consumer: ConsumerGroup) -> dict[str, ConsumerMember]:
-    """Members that the record of an epoch that is overtaken names; the step may have removed some."""
+    """Return the members that the record of a superseded epoch names; the step may have removed some of them."""
     if overtaken.assigned_ms is None:
         return {}
     found = {}
@@ -318,8 +322,8 @@ def _named(overtaken: Account, consumer: ConsumerGroup) -> dict[str, ConsumerMem
 
 
 def _newcomers(result: Result) -> dict[str, Joined]:
-    """Members that were not there before; not those that send a full heartbeat or rejoin, and not a static member that
-    takes its place again.
+    """Return the members that are new in the group: without those that send a full heartbeat or rejoin. A static member
+    that replaces its earlier instance has `is_new` false.
     """
     found: dict[str, Joined] = {}
     replaced = {
@@ -351,7 +355,7 @@ def _owned(member: ConsumerMember) -> Target:
 
 
 def _sheds(before: ConsumerMember, after: ConsumerMember) -> bool:
-    """Whether the member has given up partitions without being told to first."""
+    """Return whether the member has revoked partitions without a request to do so."""
     if before.assigned == after.assigned:
         return False
     return any(not partitions.keys() <= after.assigned.get(topic_id, {}).keys()

@@ -1,7 +1,7 @@
-"""The group's epoch and its target assignment: when the one rises, and when the other follows it.
+"""The group epoch and its target assignment: the conditions under which each of them changes.
 
-A new target is computed by the first heartbeat that finds the group's epoch ahead of the assignment's, but at most once
-in `assignment.interval.ms`: a burst of joins costs one assignment and not one for each.
+The first heartbeat that finds the group epoch ahead of the assignment epoch computes a new target, but at most once in
+`assignment.interval.ms`: a burst of joins costs one assignment instead of one for each join.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def refresh_epoch(
     now_ms: int,
     result: Result,
 ) -> None:
-    """Look at the subscribed topics again. The epoch rises if they or, by this trigger, the subscriptions changed."""
+    """Check the subscribed topics again. The epoch rises if the topics or, with a `trigger`, subscriptions changed."""
     topics, seen = surroundings.topics, consumer.topics_seen()
     metadata_hash = consumer.hash_of(topics)
     if trigger is None and metadata_hash != consumer.metadata_hash:
@@ -60,16 +60,17 @@ def refresh_epoch(
 def raise_epoch(
     group: Group, consumer: ConsumerGroup, metadata_hash: int, trigger: Trigger, now_ms: int, result: Result
 ) -> None:
-    """The partitions have to be assigned anew."""
+    """Raise the group epoch: the partitions have to be assigned anew."""
     write(group, *epoch_record(group.group_id, consumer.epoch + 1, metadata_hash), result)
     begin_account(consumer, trigger, now_ms, result)
 
 
 def preferred_assignor(consumer: ConsumerGroup, default: str, said: str | None = None) -> str:
-    """The assignor that most members ask for, of several the first in Kafka's map; `default` if none does.
+    """Return the assignor that most members request, of several the first in
+    Kafka's map; `default` if no member requests one.
 
-    In the step of a member that asks for `said`, Kafka copies the map, takes the member out and puts it in again. So
-    what nobody else asks for comes first (of those that share a bucket, and "range" and "uniform" do).
+    In the step of a member that requests `said`, Kafka copies the map, removes the member and adds it again. So an
+    assignor that no other member requests comes first (among those that share a bucket, as "range" and "uniform" do).
     """
     asked = consumer.assignors
     order = timeline_order(asked, SMALLEST_TIMELINE)
@@ -79,18 +80,18 @@ def preferred_assignor(consumer: ConsumerGroup, default: str, said: str | None =
 
 
 class Before(NamedTuple):
-    """What a step has found: assignors see members in an order that depends on it (assignors/spec.py)."""
+    """The state before a step: the order in which assignors see members depends on it (assignors/spec.py)."""
 
     member_ids: Collection[str]
-    """In the order in which they came."""
+    """Member ids in the order in which the members joined."""
     slots: int
     names: list[str] | None = None
     """The topics that the request names, in its order."""
 
     @classmethod
     def of(cls, consumer: ConsumerGroup, names: list[str] | None, *, joins: bool, converted: bool = False) -> Before:
-        """`joins`: the step may add and remove members. `converted`: it has made this group out of a classic one, in
-        which Kafka has put each member once, and has not replayed the records yet.
+        """Take the state from a group. `joins`: the step may add and remove members. `converted`: the step has
+        converted this group from a classic one; Kafka has put each member once, and has not replayed the records yet.
         """
         slots = consumer.slots
         if converted:
@@ -111,10 +112,10 @@ def update_target(
     *,
     may_wait: bool,
 ) -> bool:
-    """Compute the target assignment if it is behind the group's epoch and due.
+    """Compute the target assignment if it is behind the group epoch and due.
 
-    `member_id` is the member whose request this step handles. True: the assignment takes longer than one slice, and
-    goes on later (assigning.py), which it does only if it `may_wait`.
+    `member_id` is the member whose request this step handles. Returns True if the assignment takes longer than one
+    slice and continues later (assigning.py), which happens only with `may_wait`.
     """
     if consumer.assignment_epoch >= consumer.epoch or consumer.assigning is not None:
         return False
@@ -136,11 +137,11 @@ def update_target(
 
 
 def begin(consumer: ConsumerGroup, surroundings: GroupEnvironment, before: Before, member_id: str) -> Assigning:
-    """An assignment of the group as it is now."""
+    """Start an assignment of the current group."""
     assignors = surroundings.limits.assignors
     name = preferred_assignor(consumer, assignors[0], consumer.members[member_id].assignor)
     if name not in assignors:
-        name = assignors[0]  # logged when it was among them
+        name = assignors[0]  # it was an allowed assignor when it was logged
     spec = group_spec(consumer, surroundings, before, member_id)
     is_new = member_id not in before.member_ids
     return Assigning(ASSIGNORS[name](spec, surroundings.topics), consumer.epoch, name, member_id if is_new else "")
@@ -155,20 +156,20 @@ def log_target(
     now_ms: int,
     result: Result,
 ) -> None:
-    """Log what has changed for members that are still there."""
+    """Log the changed targets of members that are still in the group."""
     present = {member_id: target for member_id, target in wanted.items() if member_id in consumer.members}
     if begun.epoch == consumer.epoch:
         assigning(consumer, present, begun.assignor, topics, now_ms)
     for member_id, target in present.items():
-        # A new one may have its predecessor's target since this step; Kafka compares with what was before the step.
+        # A new member may have its predecessor's target since this step; Kafka compares with the state before the step.
         if member_id == begun.new_member_id or consumer.target.get(member_id) != target:
             write(group, *target_record(group.group_id, member_id, target), result)
     write(group, *assignment_epoch_record(group.group_id, begun.epoch, now_ms), result)
 
 
 def group_spec(consumer: ConsumerGroup, surroundings: GroupEnvironment, before: Before, member_id: str) -> GroupSpec:
-    """What an assignor is told of the group, in the order in which Kafka's TargetAssignmentBuilder tells it: members as
-    they were before the step, then the one that has sent the request, if it is new.
+    """Return the assignor's input in the order of Kafka's TargetAssignmentBuilder: the members before the step, then
+    the member that has sent the request, if it is new.
     """
     members = consumer.members
     order = [each for each in timeline_order(before.member_ids, before.slots) if each in members]
@@ -181,13 +182,13 @@ def group_spec(consumer: ConsumerGroup, surroundings: GroupEnvironment, before: 
         member = members[each]
         topic_ids, names = read.of(member, before.names if each == member_id else None)
         specs[each] = MemberSpec(member.rack_id, member.instance_id, topic_ids, consumer.target.get(each, {}), names)
-    # Kafka puts the new member into a map and removes its predecessor, whichever comes first in a map of the two.
+    # Kafka puts the new member into a map and removes its predecessor, in the order of a map of the two.
     is_put_first = bool(replaced) and placed(STRINGS, [member_id, *replaced])[0] == member_id
     return GroupSpec(specs, consumer.is_homogeneous(), len(order) + 1 if is_put_first else 0)
 
 
 class _Subscriptions:
-    """The topics that members read, in the order of Kafka's sets of their names."""
+    """The topics that members subscribe to, in the order of Kafka's sets of their names."""
 
     def __init__(self, consumer: ConsumerGroup, topics: Topics) -> None:
         self._consumer = consumer
@@ -195,8 +196,8 @@ class _Subscriptions:
         self._known: dict[tuple[frozenset[str], str | None], tuple[JavaSet[bytes], int]] = {}
 
     def of(self, member: ConsumerMember, said: list[str] | None) -> tuple[JavaSet[bytes], int]:
-        """Topic ids, and the number of names, which do not all have to exist. `said`: as the member has just named
-        them; from the log they come sorted.
+        """Return topic ids, and the number of names, some of which may not exist. `said`: names in the order of the
+        member's request; names from the log are sorted.
         """
         key = member.topics, member.expression
         found = self._known.get(key) if said is None else None

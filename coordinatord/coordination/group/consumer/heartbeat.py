@@ -1,8 +1,9 @@
-"""ConsumerGroupHeartbeat: the one request of the consumer protocol (KIP-848).
+"""ConsumerGroupHeartbeat: the only request of the consumer protocol (KIP-848).
 
-A member joins with epoch 0, and says all about itself; later only what has changed, and what it owns when that has
-changed. The answer has the member's epoch, and its assignment if that has changed since the last one, or if the member
-has said all again. Epoch -1 leaves, -2 leaves for now (a static member).
+A member joins with epoch 0 and sends its complete state; later requests contain only changes, and the owned partitions
+when these have changed. The response contains the member's epoch, and its assignment if the assignment has changed
+since the last response, or if the request was complete. A static or dynamic member leaves with member epoch -1; a
+static member leaves temporarily with -2.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ NOTHING_TO_REVOKE: Epochs = {}
 
 
 def heartbeat(group: Group, event: ConsumerHeartbeat, now_ms: int) -> Result:
-    """Answer a heartbeat."""
+    """Handle a heartbeat."""
     surroundings = group.surroundings
     assert surroundings is not None, "without them nobody serves this request"
     request = event.request
@@ -86,7 +87,7 @@ def heartbeat(group: Group, event: ConsumerHeartbeat, now_ms: int) -> Result:
 
 
 Found = tuple[ConsumerGroup, ConsumerMember, Session]
-"""A member that has sent a heartbeat."""
+"""The member that has sent a heartbeat."""
 
 
 def says_nothing_of_itself(
@@ -96,8 +97,9 @@ def says_nothing_of_itself(
     client_id: str,
     client_host: str,
 ) -> Found | None:
-    """The member, if it says at most what it owns, and no topics or expressions have to be looked at: then no record
-    about it is written, and the group's epoch does not rise. It may be fenced still.
+    """Return the member if the request contains at most its owned partitions, and no topics or
+    expressions have to be checked: then no record about the member is written, and the group epoch
+    does not rise. The member may still be fenced.
     """
     consumer = group.consumer
     if consumer is None:
@@ -134,9 +136,9 @@ def steady(
     client_id: str,
     client_host: str,
 ) -> tuple[Session, Result] | None:
-    """The answer to nearly all heartbeats: the member says nothing new, and there is nothing to tell it. None for any
-    other. As long as the group's version, the topics and the limits stay the same, it is the same one; only the
-    session's deadline moves.
+    """Return the response to nearly all heartbeats: neither the request nor the response contains a change. None for
+    any other heartbeat. As long as the group's version, the topics and the limits are unchanged, the response is the
+    same; only the session's deadline moves.
     """
     found = says_nothing_of_itself(group, surroundings, request, client_id, client_host)
     if found is None:
@@ -167,7 +169,7 @@ def _nothing_new(
 def _steady(
     group: Group, surroundings: GroupEnvironment, found: Found, request: ConsumerGroupHeartbeatRequest, now_ms: int
 ) -> Result | None:
-    """Answer it, and give the member more time."""
+    """Return the response for `steady`, and extend the session."""
     result = _nothing_new(group, surroundings, found, request)
     if result is None:
         return None
@@ -182,8 +184,8 @@ def _steady(
 def _keep_all(
     group: Group, surroundings: GroupEnvironment, found: Found, request: ConsumerGroupHeartbeatRequest, now_ms: int
 ) -> Result | None:
-    """Let a member that owns its target go on to its epoch: most heartbeats of a large group's rebalance. None for any
-    other. It does what `_go_on` would, with two thirds of its calls.
+    """Move a member that owns its whole target to the assignment epoch: most heartbeats of a large group's rebalance.
+    None for any other heartbeat. The effect equals that of `_go_on`, with two thirds of its calls.
     """
     consumer, member, session = found
     epoch = consumer.assignment_epoch
@@ -210,7 +212,9 @@ def _keep_all(
 
 
 def _go_on(group: Group, surroundings: GroupEnvironment, found: Found, event: ConsumerHeartbeat, now_ms: int) -> Result:
-    """Most heartbeats of a rebalance: a member goes on to its target, or asks whether there is one."""
+    """Handle the other heartbeats of a rebalance: reconcile a member
+    with its target, or compute a target that is due.
+    """
     consumer, member, _session = found
     request = event.request
     refusal = epoch_refusal(member, request.member_epoch, request.topic_partitions)
@@ -224,7 +228,7 @@ def _go_on(group: Group, surroundings: GroupEnvironment, found: Found, event: Co
 
 
 def refused(refusal: Refusal) -> Result:
-    """An error and nothing else."""
+    """Return a result with an error response and no changes."""
     reply = ConsumerGroupHeartbeatResponse(error_code=refusal.error, error_message=refusal.message)
     return Result(reply=reply)
 
@@ -290,8 +294,8 @@ def _answer(
     now_ms: int,
     result: Result,
 ) -> None:
-    """Answer a heartbeat that has been accepted, now or when there is a target assignment. `before`: None if the one
-    that there is is the group's epoch's.
+    """Respond to an accepted heartbeat, now or when the target assignment has been computed. `before`: None if the
+    existing target is up to date.
     """
     group_id, member_id = group.group_id, heard.member_id
     keep_alive(group_id, consumer, member_id, surroundings.limits.session_timeout_ms(group_id), now_ms, result)
@@ -306,18 +310,18 @@ def _answer(
 
 
 class PendingHeartbeat(NamedTuple):
-    """A heartbeat that was accepted and is yet to be answered."""
+    """An accepted heartbeat whose response is pending."""
 
     event: ConsumerHeartbeat
     member_id: str
     assigned: Epochs
-    """What the member owned before it."""
+    """The partitions that the member owned before the heartbeat."""
     changed: bool
-    """The subscription has."""
+    """The subscription has changed."""
     is_unlisted: bool
-    """A static member that has had no target before."""
+    """A static member without a target before the heartbeat."""
     assignment_epoch: int
-    """The group's, before it."""
+    """The group's assignment epoch before the heartbeat."""
 
 
 def answer(
@@ -328,10 +332,10 @@ def answer(
     now_ms: int,
     result: Result,
 ) -> ConsumerGroupHeartbeatResponse:
-    """Reconcile the member with its target, and tell it."""
+    """Reconcile the member with its target, and return the response."""
     request, member_id = heard.event.request, heard.member_id
     member = consumer.members.get(member_id)
-    if member is None:  # it has left while its heartbeat waited
+    if member is None:  # the member left while its heartbeat was parked
         refusal = unknown_member(group.group_id, member_id)
         return ConsumerGroupHeartbeatResponse(error_code=refusal.error, error_message=refusal.message)
     after = reconcile(
@@ -358,7 +362,7 @@ def answer(
 
 
 def is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the request says all about the member."""
+    """Return whether the request contains the complete state of the member."""
     subscribes = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
     return request.rebalance_timeout_ms != NOT_SET and subscribes and request.topic_partitions is not None
 
@@ -375,10 +379,10 @@ def reconcile(
     changed: bool,
     has_target: bool = True,
 ) -> ConsumerMember:
-    """Reconcile a member with its target; `changed`: its subscription has. Returns the member as it is then.
+    """Reconcile a member with its target. `changed`: its subscription has changed. Returns the member after that.
 
-    Kafka looks for the targets of static members by instance id, as it was before the step. So a member that has had
-    none before has no target until the next assignment: `has_target` is false.
+    Kafka looks up the targets of static members by instance id, in the state before the step. So a static member that
+    is new to the group has no target until the next assignment: `has_target` is false.
     """
     if not changed and member.is_reconciled_to(consumer.assignment_epoch):
         return member
@@ -402,7 +406,7 @@ def reconcile(
 def _subscription(
     consumer: ConsumerGroup, member: ConsumerMember, surroundings: GroupEnvironment
 ) -> Callable[[bytes], bool]:
-    """Whether the member subscribes to the topic of an id."""
+    """Return a function that checks whether the member subscribes to a topic id."""
     names, find_id = consumer.topics_of(member), surroundings.topics.find_id
 
     def is_subscribed(topic_id: bytes) -> bool:
@@ -413,7 +417,7 @@ def _subscription(
 
 
 def _is_of_unknown_state(consumer: ConsumerGroup | None, request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether a later version of Kafka has put the member into a state that nobody knows here."""
+    """Return whether a later version of Kafka has put the member into a state that is unknown here."""
     if consumer is None:
         return False
     member = consumer.members.get(request.member_id)
@@ -423,7 +427,7 @@ def _is_of_unknown_state(consumer: ConsumerGroup | None, request: ConsumerGroupH
 
 
 def _member(group: Group, consumer: ConsumerGroup, event: ConsumerHeartbeat, result: Result) -> ConsumerMember:
-    """The member as it was before this request."""
+    """Return the member before this request."""
     request = event.request
     member_id = request.member_id or group.new_member_id()
     old = consumer.static_member(request.instance_id)
@@ -438,7 +442,7 @@ def _member(group: Group, consumer: ConsumerGroup, event: ConsumerHeartbeat, res
 
 
 def _updated(member: ConsumerMember, event: ConsumerHeartbeat) -> ConsumerMember:
-    """The member as its request describes it; what the request leaves out stays."""
+    """Return the member with the values of the request; values that the request leaves out stay."""
     request = event.request
     names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
     if (

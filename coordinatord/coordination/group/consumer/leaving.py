@@ -1,7 +1,7 @@
-"""Members leave, are fenced, and are replaced.
+"""Leaving, fencing and replacement of members.
 
-A dynamic member that leaves is gone. A static member may leave for now (epoch -2): it keeps its place and partitions
-until it comes back under another member id, or its session ends.
+A dynamic member that leaves is removed. A static member may leave temporarily (epoch -2): it keeps its membership and
+partitions until it rejoins under another member id, or its session ends.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from kafka_wire.errors import ErrorCode
 def leave(
     group: Group, request: ConsumerGroupHeartbeatRequest, surroundings: GroupEnvironment, now_ms: int, result: Result
 ) -> Refusal | None:
-    """A heartbeat of epoch -1 or -2."""
+    """Handle a heartbeat of epoch -1 or -2."""
     consumer, group_id = group.consumer, group.group_id
     if not group.exists:
         return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
@@ -67,7 +67,9 @@ def leave(
 
 
 def _leave_for_now(group: Group, consumer: ConsumerGroup, member: ConsumerMember, now_ms: int, result: Result) -> None:
-    """The member keeps what it owns, but for what it was giving up. Its session goes on until it is back."""
+    """Record that a static member has left temporarily. It keeps the partitions that it owns, except those that it was
+    revoking. Its session continues until it rejoins.
+    """
     assigned = {topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.assigned.items()}
     leaving = replace(member, epoch=LEAVING_FOR_NOW, assigned=assigned, revoking={})
     write(group, *current_record(group.group_id, leaving), result)
@@ -111,7 +113,7 @@ def fence(
 def replace_static_member(
     group: Group, consumer: ConsumerGroup, old: ConsumerMember, member_id: str, result: Result
 ) -> ConsumerMember:
-    """A static member is back under another member id. It inherits all that the old one had, in epoch 0."""
+    """Replace a static member that has rejoined under another id. The new member inherits all its state, in epoch 0."""
     group_id = group.group_id
     target = known(consumer.target.get(old.member_id, {}))
     target = {topic_id: held(partitions) for topic_id, partitions in target.items()}

@@ -1,7 +1,7 @@
-"""The hash by which a group notices that its topics changed (KIP-1101), equal to Kafka's (Utils.computeTopicHash).
+"""The hash by which a group detects changes of its topics (KIP-1101), equal to Kafka's (Utils.computeTopicHash).
 
-Kafka feeds values into a stream of hash4j's XXH3, 64 bits, seed 0. The stream is that of their bytes: numbers are
-little-endian; a string is its UTF-16 units, little-endian, and then their number as an int32.
+Kafka feeds values into a stream of hash4j's XXH3, 64 bits, seed 0. The stream consists of the bytes of the values:
+numbers are little-endian; a string is its UTF-16 units, little-endian, and then their number as an int32.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LONG = struct.Struct("<q")
 
 
 def topic_hash(topic_id: UUID, name: str, racks: Sequence[Sequence[str]]) -> int:
-    """The hash of a topic as an int64.
+    """Return the hash of a topic as an int64.
 
     `racks`: for each partition the racks of its replicas, in any order. A rack counts as often as it has replicas; a
     broker without a rack does not count.
@@ -42,7 +42,7 @@ def topic_hash(topic_id: UUID, name: str, racks: Sequence[Sequence[str]]) -> int
 
 
 def group_hash(topic_hashes: Mapping[str, int]) -> int:
-    """The hash of a group as an int64; `topic_hashes`: of the subscribed topics that exist, by name."""
+    """Return the hash of a group as an int64; `topic_hashes`: of the subscribed topics that exist, by name."""
     if not topic_hashes:
         return NO_TOPICS
     return _int64(b"".join(_LONG.pack(topic_hashes[name]) for name in sorted(topic_hashes, key=string_order)))

@@ -1,10 +1,10 @@
-"""Expressions that members subscribe to: which topics they match, and when that is looked at again.
+"""Regular expressions that members subscribe to: the topics that they match, and when they are resolved again.
 
-They are resolved in steps of their own, soon after the heartbeat that asks for it, and for all members together: when a
-new expression comes, when topics were created, and every `group.consumer.regex.refresh.interval.ms`; but not more often
-than every ten seconds. They match topics that whoever sent that heartbeat may describe, as in Kafka's
-TopicRegexResolver: another member with the same expression may have another principal, and permissions that change are
-seen when the expressions are next resolved.
+Expressions are resolved in separate steps, soon after the heartbeat that makes it necessary, and for all members
+together: when a new expression is added, when topics were created, and every
+`group.consumer.regex.refresh.interval.ms`; but not more often than every ten seconds. They match topics that the
+principal of that heartbeat may describe, as in Kafka's TopicRegexResolver: another member with the same expression may
+have another principal, and changed permissions take effect when the expressions are next resolved.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ LEAST_INTERVAL_MS = 10_000
 
 SLICE_WORK = 1_000
 """Units of work of one step, some two milliseconds. A group may have as many expressions as members, and there may be
-ten thousand topics: Kafka resolves them on a thread.
+ten thousand topics: Kafka resolves them on a separate thread.
 """
 SIZE_OF_A_UNIT = 100
-"""Instructions of a compiled expression that cost as much again, for each name."""
+"""Instructions of a compiled expression that cost one unit, for each name."""
 COMPILE_WORK = 100
 CHARACTERS_OF_A_UNIT = 10
 ASK_WORK = 3
 
 
 class Change(IntEnum):
-    """What a heartbeat does to its member's expression."""
+    """The change of a member's expression by a heartbeat."""
 
     NONE = 0
     NEW = 1
-    """It is not known yet what it matches."""
+    """The matching topics of the new expression are not known yet."""
     KNOWN = 2
-    """It is known, or there is none any more."""
+    """The matching topics are known, or the member has no expression any more."""
 
 
 def update_expression(
@@ -63,8 +63,8 @@ def update_expression(
     may_describe: MayDescribe | None,
     is_converted: bool = False,
 ) -> Change:
-    """The member's record has been written: write what follows for expressions, and have them resolved if need be.
-    `may_describe`: what the client may learn of topics; None: all.
+    """Write the records about expressions that follow from a member's record, and schedule their resolution if
+    necessary. `may_describe`: checks whether the client may describe a topic; None: all topics.
     """
     if not consumer.expressions and before.expression == after.expression:
         return Change.NONE
@@ -104,8 +104,8 @@ def update_expression(
 
 
 def resolve(group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironment, now_ms: int) -> Result:
-    """Begin to resolve all expressions, or go on with it for a few milliseconds. At the end the group's epoch rises if
-    one matches other topics than before.
+    """Start to resolve all expressions, or continue for a few milliseconds. At the end the group epoch rises if one of
+    them matches other topics than before.
     """
     if not consumer.is_resolving:
         return NOTHING
@@ -120,7 +120,7 @@ def resolve(group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironmen
         consumer.is_resolving = False
         consumer.resolving = consumer.may_describe = None
         return _resolved(group, consumer, surroundings, resolving, finished.value, now_ms)
-    # When others have been served: timers that are due now all go off together.
+    # After other requests have been served: timers that are due now all fire together.
     return Result(timers=[Schedule(TimerKey(group.group_id, EXPRESSIONS), now_ms + 1)])
 
 
@@ -132,7 +132,7 @@ def _resolved(
     matches: dict[str, frozenset[str]],
     now_ms: int,
 ) -> Result:
-    """Write what the expressions match that members still subscribe to."""
+    """Write the matches of the expressions that members still subscribe to."""
     result = Result()
     topics = surroundings.topics
     changed: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
@@ -162,7 +162,7 @@ Matches = Generator[None, None, dict[str, frozenset[str]]]
 
 
 class Resolving(NamedTuple):
-    """What a group is about to resolve: `version` is that of the topics, as they were at `began_ms`."""
+    """The resolution of a group's expressions: `version` is that of the topics at `began_ms`."""
 
     slices: Matches
     version: int
@@ -170,8 +170,8 @@ class Resolving(NamedTuple):
 
 
 def _matches(expressions: list[str], names: list[str], may_describe: MayDescribe | None) -> Matches:
-    """What expressions match, without the topics that may not be described; each is asked about once. An expression
-    that was logged by somebody who allows it, and is not valid here, matches nothing.
+    """Return the topics that expressions match, without those that may not be described; each topic is checked once. An
+    expression that another program has logged, and that is not valid here, matches nothing.
     """
     found: dict[str, list[str]] = {}
     work = 0

@@ -1,6 +1,6 @@
-"""Why a group's epoch rises, in the rebalance ledger's words and in a sentence for people.
+"""Causes of a new group epoch, as the rebalance ledger's kinds and as a sentence for operators.
 
-Lists in a sentence have at most NAMED entries: members and topics may be many, and their names are chosen by peers.
+Lists in a sentence have at most NAMED entries: there may be many members and topics, and clients choose their names.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WENT = {
 
 
 def members_went(members: Sequence[ConsumerMember], cause: str) -> Trigger:
-    """Members left or were fenced; `cause` is one of Cause."""
+    """Return the trigger for members that left or were fenced; `cause` is one of Cause."""
     kind, text = _WENT[cause]
     who = _who(members[0]) if len(members) == 1 else f"members {_names(each.member_id for each in members)}"
     return Trigger(kind, text.format(who), members[0].member_id)
@@ -33,7 +33,7 @@ def members_went(members: Sequence[ConsumerMember], cause: str) -> Trigger:
 def member_changed(
     before: ConsumerMember, after: ConsumerMember, result: Result, *, is_converted: bool = False
 ) -> Trigger:
-    """A member joined, came back, or changed its subscription: the step's changes say which."""
+    """Return the trigger for a member that joined, rejoined, or changed its subscription, as in the step's changes."""
     member_id, who = after.member_id, _who(after)
     if is_converted:
         text = f"new {who} uses the consumer protocol, and the group was a classic one"
@@ -51,7 +51,9 @@ def member_changed(
 def expressions_resolved(
     changed: Mapping[str, tuple[frozenset[str], frozenset[str]]], asked: Mapping[str, Trigger]
 ) -> Trigger:
-    """Expressions match other topics than before; `asked` has those that are new, and which member brought them."""
+    """Return the trigger for expressions that match other topics than before; `asked` contains the new expressions with
+    the triggers of the members that added them.
+    """
     for expression in changed:
         trigger = asked.get(expression)
         if trigger is not None:
@@ -68,7 +70,9 @@ def expressions_resolved(
 
 
 def topics_changed(consumer: ConsumerGroup, before: Mapping[str, Topic] | None, topics: Topics) -> Trigger:
-    """Subscribed topics came, went or grew. Right after a load, `before` is None: nobody knows what they were."""
+    """Return the trigger for subscribed topics that were created, deleted or changed. Right after a load, `before` is
+    None: the earlier topics are unknown.
+    """
     after = consumer.seen
     texts, unsubscribed = [], []
     known = {} if before is None else before
@@ -88,7 +92,7 @@ def topics_changed(consumer: ConsumerGroup, before: Mapping[str, Topic] | None, 
             texts.append(f"topic {name} has {_partitions(new)} (before: {old.partitions})")
         else:
             texts.append(f"topic {name} has replicas on other racks")
-    if unsubscribed and not texts:  # somebody's expression is another, and has not been resolved yet
+    if unsubscribed and not texts:  # a member has changed its expression, which has not been resolved yet
         asked = (each for each in consumer.asked.values() if each.kind != Why.NEW_MEMBER)
         text = f"nobody subscribes to {_names(unsubscribed)} now"
         return next(asked, Trigger(Why.SUBSCRIPTION_CHANGED, text))

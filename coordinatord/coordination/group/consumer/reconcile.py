@@ -1,9 +1,10 @@
-"""Reconciliation: from what a member owns to what it is to own.
+"""Reconciliation of a member's owned partitions with its target.
 
-A member first gives up what is not in its target; it says so by naming what it owns without that. Then its epoch rises,
-and it gets what nobody else owns any more. Kafka's CurrentAssignmentBuilder.
+A member first revokes the partitions that are not in its target; it confirms that by sending its owned partitions
+without them. Then its epoch rises, and the member gets the partitions that no other member owns any more. Equivalent to
+Kafka's CurrentAssignmentBuilder.
 
-What a member owns is logged in the order of Kafka's hash maps. So each map here follows what Kafka does to its own:
+The owned partitions are logged in the order of Kafka's hash maps. So each map here repeats the operations of Kafka's:
 copies, removals, insertions (assignors/tables.py).
 """
 
@@ -26,10 +27,10 @@ from kafka_wire.api.consumer_group_heartbeat import TopicPartitions
 
 
 class Reconciliation:
-    """What one member is to be reconciled with: its target in this epoch, and the topics that it subscribes to.
+    """The input for one member's reconciliation: its target in this epoch, and the topics that it subscribes to.
 
-    `owned` is what the member says it owns, None if it says nothing; `is_subscribed` is asked by topic id, `is_owned`
-    whether any member has a partition.
+    `owned` are the partitions in the member's request, None if it contains none; `is_subscribed` checks a topic id,
+    `is_owned` checks whether any member has a partition.
     """
 
     __slots__ = ("_epoch", "_is_owned", "_is_subscribed", "_member", "_owned", "_target")
@@ -51,8 +52,8 @@ class Reconciliation:
         self._is_owned = is_owned
 
     def result(self, *, subscription_changed: bool) -> ConsumerMember | None:
-        """The member as it is from now on: itself if nothing changes, None if its state is not known: then it is
-        fenced, unless it owns nothing.
+        """Return the member after reconciliation: the same object if nothing changes, None if its state is unknown and
+        the member is to be fenced. A member of unknown state that owns nothing is not fenced.
         """
         member = self._member
         if member.state is MemberState.UNKNOWN:
@@ -109,7 +110,7 @@ class Reconciliation:
         return {topic_id: assigned[topic_id] for topic_id in order}
 
     def _unsubscribed(self) -> ConsumerMember:
-        """Take away the topics that the member has unsubscribed from, without waiting for the next assignment."""
+        """Remove the topics that the member has unsubscribed from, without waiting for the next assignment."""
         member = self._member
         gone = [topic_id for topic_id in member.assigned if not self._is_subscribed(topic_id)]
         if not gone:
@@ -136,16 +137,18 @@ class Reconciliation:
         return member.moved(epoch, member.epoch, state, assigned, revoking)
 
     def _still_owns(self, revoking: Epochs) -> bool:
-        """Whether the member may own some of this; a member that says nothing may."""
+        """Return whether the member may own some of these partitions;
+        True if the request does not contain owned ones.
+        """
         if self._owned is None:
             return True
         return any(not revoking.get(each.topic_id, {}).keys().isdisjoint(each.partitions) for each in self._owned)
 
 
 def kept_whole(assigned: Epochs, target: Target, is_subscribed: Callable[[bytes], bool]) -> Epochs | None:
-    """What a member owns that has nothing to give up, in the order in which `Reconciliation` would have it, if this
-    target gives it nothing else: so it is with most members of a large group in a new epoch. None if it gives or takes
-    something; and where the target has topics that the member does not own.
+    """Return a member's owned partitions, in the order of `Reconciliation`, if the target contains exactly them: the
+    case of most members of a large group in a new epoch. None if the target adds or removes partitions, or has topics
+    that the member does not own.
     """
     if len(target) != len(assigned):
         return None
@@ -161,7 +164,7 @@ def kept_whole(assigned: Epochs, target: Target, is_subscribed: Callable[[bytes]
 
 
 def _topics(target: Target, assigned: Epochs) -> list[bytes]:
-    """Topics of the target and of what the member owns, in the order of Kafka's set of them."""
+    """Return the topics of the target and of the owned partitions, in the order of Kafka's set of them."""
     if len(target) <= 1 and target.keys() == assigned.keys():
         return list(target)
     size = table_size(max(roomy(len(target)), SMALLEST_TABLE))
@@ -169,5 +172,5 @@ def _topics(target: Target, assigned: Epochs) -> list[bytes]:
 
 
 def _copied_size(keys: Sized) -> int:
-    """Buckets of `new HashMap<>(map)`: of a table_size that is roomy."""
+    """Return the buckets of `new HashMap<>(map)`: of a table_size that is roomy."""
     return 1 << (len(keys) * 4 // 3).bit_length() if keys else SMALLEST_TABLE

@@ -1,4 +1,4 @@
-"""The records of a consumer group, as Kafka's GroupCoordinatorRecordHelpers makes them, and their inverse."""
+"""The records of a consumer group, equal to those of Kafka's GroupCoordinatorRecordHelpers, and their inverse."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from kafka_wire.records.consumer_group import (
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
-    """The group's epoch, and the hash of its topics."""
+    """Return the record of the group epoch and the hash of the group's topics."""
     return ConsumerGroupMetadataKey(group_id), ConsumerGroupMetadataValue(epoch, metadata_hash)
 
 
 def member_record(group_id: str, member: ConsumerMember) -> Record:
-    """What a member has said about itself."""
+    """Return the record of a member's subscription and metadata."""
     value = ConsumerGroupMemberMetadataValue(
         member.instance_id,
         member.rack_id,
@@ -55,19 +55,19 @@ def member_record(group_id: str, member: ConsumerMember) -> Record:
 
 
 def assignment_epoch_record(group_id: str, epoch: int, timestamp_ms: int) -> Record:
-    """The epoch of the target assignment; it follows the members' targets."""
+    """Return the record of the target assignment's epoch; it follows the members' targets."""
     key = ConsumerGroupTargetAssignmentMetadataKey(group_id)
     return key, ConsumerGroupTargetAssignmentMetadataValue(epoch, timestamp_ms)
 
 
 def target_record(group_id: str, member_id: str, target: Target) -> Record:
-    """What a member is to own, in the assignor's order, which is Kafka's."""
+    """Return the record of a member's target, in the assignor's order, which is Kafka's."""
     parts = [TopicPartition(topic_id, list(partitions)) for topic_id, partitions in target.items()]
     return ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), ConsumerGroupTargetAssignmentMemberValue(parts)
 
 
 def current_record(group_id: str, member: ConsumerMember) -> Record:
-    """What a member owns, and what it is giving up."""
+    """Return the record of a member's owned partitions, and of those that it is revoking."""
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member.epoch, member.previous_epoch, int(member.state), _parts(member.assigned), _parts(member.revoking)
     )
@@ -75,23 +75,23 @@ def current_record(group_id: str, member: ConsumerMember) -> Record:
 
 
 def expression_record(group_id: str, expression: str, resolved: Resolved) -> Record:
-    """What an expression matches."""
+    """Return the record of the topics that an expression matches."""
     value = ConsumerGroupRegularExpressionValue(sorted(resolved.topics), resolved.version, resolved.timestamp_ms)
     return ConsumerGroupRegularExpressionKey(group_id, expression), value
 
 
 def expression_tombstone(group_id: str, expression: str) -> Record:
-    """No member has this expression any more."""
+    """Return the tombstone of an expression that no member has any more."""
     return ConsumerGroupRegularExpressionKey(group_id, expression), None
 
 
 def partition_metadata_tombstone(group_id: str) -> Record:
-    """Deletes a record of Kafka 4.0."""
+    """Return the tombstone for a record of Kafka 4.0."""
     return ConsumerGroupPartitionMetadataKey(group_id), None
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[Record]:
-    """A member is gone."""
+    """Return the tombstones of a removed member."""
     return [
         (ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None),
         (ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),
@@ -100,7 +100,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[Record]:
 
 
 def group_records(group_id: str, consumer: ConsumerGroup) -> list[Record]:
-    """A whole group, that was a classic one."""
+    """Return all records of a group that was a classic one."""
     members = consumer.members
     return [
         *(member_record(group_id, member) for member in members.values()),
@@ -112,7 +112,7 @@ def group_records(group_id: str, consumer: ConsumerGroup) -> list[Record]:
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str], expressions: Iterable[str]) -> list[Record]:
-    """A group is deleted, or becomes a classic one."""
+    """Return the tombstones of a group that is deleted, or becomes a classic one."""
     ids = list(member_ids)
     return [
         *((ConsumerGroupCurrentMemberAssignmentKey(group_id, each), None) for each in ids),
@@ -126,7 +126,7 @@ def group_tombstones(group_id: str, member_ids: Iterable[str], expressions: Iter
 
 
 def epochs_of(parts: Sequence[TopicPartitions], member_epoch: int) -> Epochs:
-    """What a member owns, from its record. Kafka before 4.2 wrote no epochs: then they count as the member's."""
+    """Return the owned partitions in a member's record. Kafka before 4.2 wrote no epochs: then the member's is used."""
     found: dict[bytes, dict[int, int]] = {}
     if not parts:
         return found
@@ -142,7 +142,7 @@ def epochs_of(parts: Sequence[TopicPartitions], member_epoch: int) -> Epochs:
 
 
 def state_of(value: ConsumerGroupCurrentMemberAssignmentValue) -> MemberState:
-    """A member's state, from its record."""
+    """Return a member's state from its record."""
     return MemberState.of(value.state)
 
 

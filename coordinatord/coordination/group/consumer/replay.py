@@ -1,7 +1,8 @@
-"""Durable state of consumer groups and its one writer: `replay_consumer` applies one record.
+"""The durable state of consumer groups and its only writer: `replay_consumer` applies one record.
 
-Records of different keys are applied independently of each other, since compaction may have removed any record that a
-later one of its key replaces: a member may be seen before its metadata, and own what another is yet to give up.
+Records of different keys are applied independently of each other, since compaction may have removed any
+record that a later one of its key replaces: a member may be read before its metadata, and own
+partitions that another member has not revoked yet.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ NO_ASSIGNMENT = -1
 
 
 def replay_consumer(consumer: ConsumerGroup | None, key: Any, value: Any) -> ConsumerGroup | None:
-    """Apply one record of a consumer group, which its first record makes and the tombstone of its epoch ends. Returns
-    the group, None if there is none.
+    """Apply one record of a consumer group. The group's first record creates it and the tombstone of its epoch removes
+    it. Returns the group, None if there is none.
     """
     if type(key) is ConsumerGroupMetadataKey:
         return _epoch(consumer or ConsumerGroup(), value) if value is not None else None
@@ -86,7 +87,7 @@ def _current(
     known = consumer.members.get(key.member_id)
     if value is None:
         if known is not None:
-            # Kafka keeps the state here. It is set, because a compacted log does not tell what it was.
+            # Kafka keeps the state here. It is set, because it cannot be read from a compacted log.
             consumer.put(known.moved(LEAVING, LEAVING, MemberState.STABLE, {}, {}))
         return
     epoch = value.member_epoch

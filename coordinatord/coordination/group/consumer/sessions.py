@@ -1,6 +1,6 @@
-"""Deadlines of members: the session, the revocation of partitions, and what classic members are waited for.
+"""Deadlines of members: the session, the revocation of partitions, and the JoinGroup and SyncGroup of classic members.
 
-As in classic groups, a heartbeat moves a session's deadline and no timer: a timer that goes off too early is set again.
+As in classic groups, a heartbeat moves a session's deadline and no timer: a timer that fires too early is set again.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRespon
 from kafka_wire.errors import ErrorCode
 
 REVOKE = "revoke"
-"""A timer's kind: a member has to give up partitions within its rebalance timeout."""
+"""Kind of timer: a member has to revoke partitions within its rebalance timeout."""
 
 ASSIGNMENT = "assignment"
-"""A timer's kind, of the group: go on with its assignment."""
+"""Kind of timer, of the group: continue its assignment."""
 
 EXPRESSIONS = "expressions"
-"""A timer's kind, of the group: resolve its expressions, soon."""
+"""Kind of timer, of the group: resolve its expressions soon."""
 
 
 def keep_alive(
     group_id: str, consumer: ConsumerGroup, member_id: str, timeout_ms: int, now_ms: int, result: Result
 ) -> None:
-    """Give a member `timeout_ms` from now."""
+    """Extend a member's session to `now_ms + timeout_ms`."""
     session = consumer.sessions.get(member_id)
     if session is None:
         session = consumer.sessions[member_id] = Session(timeout_ms)
@@ -37,7 +37,7 @@ def keep_alive(
 def await_revocation(
     group_id: str, consumer: ConsumerGroup, member: ConsumerMember, now_ms: int, result: Result
 ) -> None:
-    """The member must have given up its partitions within its rebalance timeout, by leaving its epoch."""
+    """Wait until the member has revoked its partitions, which ends its epoch, within its rebalance timeout."""
     session = _session(consumer, member.member_id)
     session.revoke_deadline_ms = now_ms + member.rebalance_timeout_ms
     session.revoke_epoch = member.epoch
@@ -46,7 +46,7 @@ def await_revocation(
 
 
 def revoked(group_id: str, consumer: ConsumerGroup, member_id: str, result: Result) -> None:
-    """The member has nothing to give up."""
+    """Stop waiting: the member has nothing to revoke."""
     session = consumer.sessions.get(member_id)
     if session is not None and session.revoke_deadline_ms != NEVER:
         session.revoke_deadline_ms = NEVER
@@ -54,7 +54,7 @@ def revoked(group_id: str, consumer: ConsumerGroup, member_id: str, result: Resu
 
 
 def await_join(group_id: str, consumer: ConsumerGroup, member: ConsumerMember, now_ms: int, result: Result) -> None:
-    """A classic member has been told to rejoin: it has its rebalance timeout from the first time on."""
+    """Wait for a classic member to rejoin: it has its rebalance timeout from the first request to do so."""
     session = _session(consumer, member.member_id)
     if session.join_deadline_ms == NEVER:
         session.join_deadline_ms = now_ms + member.rebalance_timeout_ms
@@ -62,7 +62,7 @@ def await_join(group_id: str, consumer: ConsumerGroup, member: ConsumerMember, n
 
 
 def joined(group_id: str, consumer: ConsumerGroup, member_id: str, result: Result) -> None:
-    """A classic member has rejoined."""
+    """Stop waiting: a classic member has rejoined."""
     session = _session(consumer, member_id)
     if session.join_deadline_ms != NEVER:
         session.join_deadline_ms = NEVER
@@ -72,14 +72,14 @@ def joined(group_id: str, consumer: ConsumerGroup, member_id: str, result: Resul
 def await_sync(
     group_id: str, consumer: ConsumerGroup, member_id: str, timeout_ms: int, now_ms: int, result: Result
 ) -> None:
-    """A classic member has joined and has to ask for its assignment."""
+    """Wait for a classic member that has joined to request its assignment."""
     session = _session(consumer, member_id)
     session.sync_deadline_ms = now_ms + timeout_ms
     result.timers.append(Schedule(TimerKey(group_id, SYNC, member_id), session.sync_deadline_ms))
 
 
 def synced(group_id: str, consumer: ConsumerGroup, member_id: str, result: Result) -> None:
-    """A classic member has asked for its assignment."""
+    """Stop waiting: a classic member has requested its assignment."""
     session = _session(consumer, member_id)
     if session.sync_deadline_ms != NEVER:
         session.sync_deadline_ms = NEVER
@@ -87,7 +87,7 @@ def synced(group_id: str, consumer: ConsumerGroup, member_id: str, result: Resul
 
 
 def forget(group_id: str, consumer: ConsumerGroup, member_id: str, result: Result) -> None:
-    """The member is gone, and nobody waits for it."""
+    """Remove the deadlines and timers of a removed member."""
     session = consumer.sessions.pop(member_id, None)
     if session is None:
         return
@@ -103,7 +103,7 @@ def forget(group_id: str, consumer: ConsumerGroup, member_id: str, result: Resul
 
 
 def forget_all(group_id: str, consumer: ConsumerGroup, result: Result) -> None:
-    """The group is deleted, or served elsewhere: nobody is waited for."""
+    """Remove all deadlines and timers: the group is deleted, or another node serves it."""
     for member_id in list(consumer.sessions):
         forget(group_id, consumer, member_id, result)
     stop_assigning(group_id, consumer, ErrorCode.COORDINATOR_NOT_AVAILABLE, result)
@@ -114,12 +114,14 @@ def forget_all(group_id: str, consumer: ConsumerGroup, result: Result) -> None:
 
 
 def next_slice(group_id: str, now_ms: int) -> Schedule:
-    """Go on with the assignment, when others have been served: timers that are due now all go off together."""
+    """Return the timer that continues the assignment after other
+    requests have been served: due timers fire together.
+    """
     return Schedule(TimerKey(group_id, ASSIGNMENT), now_ms + 1)
 
 
 def stop_assigning(group_id: str, consumer: ConsumerGroup, error: ErrorCode, result: Result) -> None:
-    """Nobody needs the assignment that is under way. The heartbeat that waits for it is answered with an error."""
+    """Abandon the assignment that is being computed. The heartbeat that waits for it gets an error."""
     assigning = consumer.assigning
     if assigning is None:
         return

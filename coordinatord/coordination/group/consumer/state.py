@@ -1,26 +1,27 @@
-"""A group of the consumer protocol (KIP-848): members, target assignment, and what follows from them.
+"""A group of the consumer protocol (KIP-848): members, target assignment, and values derived from them.
 
-The coordinator assigns partitions; members reconcile themselves with what they are told in heartbeats. Three epochs:
+The coordinator assigns partitions; members reconcile themselves with the assignments
+in heartbeat responses. There are three epochs:
 
 - the **group epoch** rises with each change of members, subscriptions or topics;
 - the **assignment epoch** is the group epoch for which the target assignment was computed;
-- a **member's epoch** is the assignment epoch that the member has reached: it has revoked what it must give up.
+- a **member epoch** is the assignment epoch that the member has reached: it has revoked the partitions that it had to.
 
 | a member is            | when                                                                                        |
 |------------------------|---------------------------------------------------------------------------------------------|
-| Stable                 | it owns its whole target of its epoch                                                       |
-| UnrevokedPartitions    | it still owns what it must give up; its epoch stays behind until it has                     |
-| UnreleasedPartitions   | partitions of its target are still owned by others                                          |
+| Stable                 | it owns the whole target of its member epoch                                                |
+| UnrevokedPartitions    | it still owns partitions that it must revoke; its epoch stays behind until it has           |
+| UnreleasedPartitions   | other members still own partitions of its target                                            |
 
 | the group is | when                                                      |
 |--------------|-----------------------------------------------------------|
 | Empty        | it has no members                                         |
 | Assigning    | the assignment epoch is behind the group epoch            |
 | Reconciling  | a member is not Stable in the assignment epoch            |
-| Stable       | all are                                                   |
+| Stable       | all members are                                           |
 
-All of it is durable but the fields under "volatile": `replay` alone writes it, through the methods here. A
-member is never changed, only replaced. What Kafka keeps as the current epoch of each partition is here its owner.
+All fields except those under "volatile" are durable: `replay` alone writes them, through the methods here. A member is
+never changed, only replaced. Where Kafka keeps the current epoch of each partition, this module keeps its owner.
 """
 
 from __future__ import annotations
@@ -41,17 +42,17 @@ from kafka_wire.records.consumer_group import ClassicMemberMetadata
 K = TypeVar("K")
 
 NEVER: Final = 1 << 62
-"""A deadline in milliseconds that never comes: no timer is set."""
+"""A deadline in milliseconds that is never reached: no timer is set."""
 
 LEAVING: Final = -1
-"""The epoch with which a member leaves; also that of a member whose current assignment was deleted."""
+"""The member epoch with which a member leaves; also that of a member whose current assignment was deleted."""
 
 LEAVING_FOR_NOW: Final = -2
-"""The epoch with which a static member leaves to come back, and that it has until then."""
+"""The member epoch with which a static member leaves temporarily, and which it has until it rejoins."""
 
 Epochs = Mapping[bytes, Mapping[int, int]]
 """Topic id -> partition -> the assignment epoch in which the member got it. Topics and partitions are in the order of
-Kafka's hash maps: it writes them into records in this order.
+Kafka's hash maps: Kafka writes them into records in this order.
 """
 
 Target = Mapping[bytes, frozenset[int]]
@@ -60,9 +61,10 @@ Target = Mapping[bytes, frozenset[int]]
 
 @dataclass(slots=True, repr=False)
 class ConsumerMember:
-    """A member, as the log has it. `classic`: it uses the classic protocol (its group is being migrated).
+    """A member, as in the log. `classic`: the member uses the classic protocol (its group is being migrated).
 
-    Nobody changes one, see above. It is not frozen, because then it would take three times as long to make.
+    A member must not be changed, see above. The class is not frozen, because then a
+    member would take three times as long to create.
     """
 
     member_id: str
@@ -84,8 +86,8 @@ class ConsumerMember:
     def moved(
         self, epoch: int, previous_epoch: int, state: MemberState, assigned: Epochs, revoking: Epochs
     ) -> ConsumerMember:
-        """The member with another current assignment. A group's rebalance is little else: `replace` takes three times
-        as long.
+        """Return the member with another current assignment. `replace` takes three times as long, and a group's
+        rebalance consists mostly of these calls.
         """
         return ConsumerMember(
             self.member_id, epoch, previous_epoch, state, self.instance_id, self.rack_id, self.rebalance_timeout_ms,
@@ -94,7 +96,7 @@ class ConsumerMember:
         )  # fmt: skip
 
     def has_not_moved(self, before: ConsumerMember) -> bool:
-        """Whether its current assignment is what it was."""
+        """Return whether the current assignment is unchanged."""
         return (
             self.epoch == before.epoch
             and self.previous_epoch == before.previous_epoch
@@ -104,13 +106,13 @@ class ConsumerMember:
         )
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
-        """Whether the member has all that this epoch gives it."""
+        """Return whether the member owns its whole target of this epoch."""
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Resolved:
-    """What an expression matched when it was last resolved: in which version of the topics, and when."""
+    """The topics that an expression matched when it was last resolved: with the version of the topics, and the time."""
 
     topics: frozenset[str]
     version: int
@@ -119,7 +121,7 @@ class Resolved:
 
 @dataclass(slots=True, repr=False)
 class Session:
-    """A member's deadlines in epoch milliseconds. `timer_ms`: see classic/members.py."""
+    """A member's deadlines in milliseconds since the Unix epoch. `timer_ms`: see classic/members.py."""
 
     timeout_ms: int
     deadline_ms: int = NEVER
@@ -128,7 +130,7 @@ class Session:
     revoke_epoch: int = 0  # the deadline above is void when the member has left this epoch
     join_deadline_ms: int = NEVER  # of a classic member: to rejoin
     sync_deadline_ms: int = NEVER  # of a classic member: to sync
-    steady: Any = None  # the last Result of a heartbeat that brought nothing new
+    steady: Any = None  # the last Result of a heartbeat without changes
 
 
 @dataclass(slots=True, repr=False)
@@ -137,18 +139,18 @@ class Assigning:
 
     slices: Slices
     epoch: int
-    """The group's, when it began."""
+    """The group epoch when the computation started."""
     assignor: str
     new_member_id: str
-    """The member that came with the request, if it is new."""
+    """The member that sent the request, if it is new."""
     is_void: bool = False
-    """A member has taken another's place since: begin anew."""
+    """A member has replaced another since: start again."""
     heard: Any = None
-    """The heartbeat that waits for it: heartbeat.Heard, None if nobody does."""
+    """The heartbeat that waits for the assignment: heartbeat.Heard, or None."""
 
 
 class Limits(Protocol):
-    """Settings of consumer groups, under Kafka's names; the methods look for the group's own first."""
+    """Settings of consumer groups, under Kafka's names; the methods use the group's own settings first."""
 
     assignors: tuple[str, ...]  # group.consumer.assignors: the first is the default
     max_size: int  # group.consumer.max.size
@@ -159,7 +161,7 @@ class Limits(Protocol):
 
     @property
     def version(self) -> int:
-        """Changes when a group's own settings do."""
+        """Version that changes with a group's own settings."""
         ...
 
     def session_timeout_ms(self, group_id: str) -> int: ...
@@ -170,7 +172,7 @@ class Limits(Protocol):
 
 
 class GroupEnvironment(NamedTuple):
-    """What a consumer group sees of its node."""
+    """The node's topics and settings, as a consumer group sees them."""
 
     topics: Topics
     limits: Limits
@@ -178,7 +180,7 @@ class GroupEnvironment(NamedTuple):
 
 @dataclass(slots=True, eq=False, repr=False)
 class ConsumerGroup:
-    """The state of one group; its id, offsets and transactions are the `Group`'s."""
+    """The state of one group; its id, offsets and transactions are in `Group`."""
 
     epoch: int = 1
     metadata_hash: int = 0
@@ -189,9 +191,9 @@ class ConsumerGroup:
     resolved: dict[str, Resolved] = field(default_factory=dict)
     has_partition_metadata: bool = False  # Kafka 4.0 wrote such a record; the next epoch deletes it
 
-    # what follows from the members
+    # derived from the members
     static_members: dict[str, str] = field(default_factory=dict)  # instance id -> member id
-    slots: int = SMALLEST_TIMELINE  # of Kafka's table of members: decides in which order an assignor sees them
+    slots: int = SMALLEST_TIMELINE  # of Kafka's table of members: determines the order for assignors
     subscriptions: Counter[frozenset[str]] = field(default_factory=Counter)
     expressions: Counter[str] = field(default_factory=Counter)
     assignors: Counter[str] = field(default_factory=Counter)
@@ -202,22 +204,22 @@ class ConsumerGroup:
 
     # volatile
     sessions: dict[str, Session] = field(default_factory=dict)
-    topics_version: int = -1  # of the topics from which `metadata_hash` was last computed; -1: since the load never
+    topics_version: int = -1  # version of the topics in `metadata_hash`; -1: not computed since the load
     assigning: Assigning | None = None
     is_resolving: bool = False  # the expressions are about to be resolved
-    may_describe: Any = None  # events.MayDescribe of the request that asked for that
-    resolving: Any = None  # patterns.Resolving, when that has begun
-    account: Any = None  # of the epoch that the group is on its way to: epoch_record.py
+    may_describe: Any = None  # events.MayDescribe of the request that caused that
+    resolving: Any = None  # patterns.Resolving, once started
+    account: Any = None  # of the epoch that the group is reconciling to: epoch_record.py
     came: dict[str, Any] = field(default_factory=dict)  # a Joined for each new member since the epoch rose
-    departing: dict[str, tuple[ConsumerMember, Target]] = field(default_factory=dict)  # whom the step removes
-    asked: dict[str, Any] = field(default_factory=dict)  # expressions to be resolved -> a Trigger: who asked for them
+    departing: dict[str, tuple[ConsumerMember, Target]] = field(default_factory=dict)  # to be removed by the step
+    asked: dict[str, Any] = field(default_factory=dict)  # unresolved expressions -> the Trigger that added them
     seen: dict[str, Topic] = field(default_factory=dict)  # the subscribed topics when the hash was last computed
     seen_before: dict[str, Topic] = field(default_factory=dict)  # and the time before
     is_dead: bool = False
 
     @property
     def state(self) -> ConsumerState:
-        """See the module's docstring."""
+        """The group's state; the module's docstring has the table."""
         if self.is_dead:
             return ConsumerState.DEAD
         if not self.members:
@@ -240,8 +242,8 @@ class ConsumerGroup:
         self._check_reconciled(member)
 
     def move(self, member: ConsumerMember, before: ConsumerMember) -> None:
-        """`put` for a member that has another current assignment than `before`, and else nothing new. Most have the
-        same partitions in another epoch.
+        """Replace a member that differs from `before` in its current
+        assignment only, mostly in the epochs of partitions.
         """
         member_id = member.member_id
         if member.revoking != before.revoking or member.assigned != before.assigned:
@@ -252,7 +254,7 @@ class ConsumerGroup:
         self._check_reconciled(member)
 
     def remove(self, member_id: str) -> None:
-        """Remove a member, if there is one of this id."""
+        """Remove a member, if there is one with this id."""
         member = self.members.pop(member_id, None)
         self._count(member, -1)
         self.unreconciled.discard(member_id)
@@ -260,22 +262,22 @@ class ConsumerGroup:
             self._forget_instance(member)
 
     def set_assignment_epoch(self, epoch: int, timestamp_ms: int) -> None:
-        """There is a target assignment for this epoch."""
+        """Set the epoch of the target assignment."""
         self.assignment_epoch, self.assignment_timestamp_ms = epoch, timestamp_ms
         for member in self.members.values():
             self._check_reconciled(member)
 
     def is_owned(self, topic_id: bytes, partition: int) -> bool:
-        """Whether a member owns the partition, or has not given it up yet."""
+        """Return whether a member owns the partition, or has not revoked it yet."""
         return partition in self.owners.get(topic_id, ())
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        """The member with this instance id."""
+        """Return the member with this instance id, or None."""
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         return None if member_id is None else self.members[member_id]
 
     def subscribed_topics(self) -> set[str]:
-        """The names that members subscribe to, and those that their expressions have matched."""
+        """Return the names that members subscribe to, and those that their expressions have matched."""
         found: set[str] = set()
         for names in self.subscriptions:
             found |= names
@@ -284,12 +286,12 @@ class ConsumerGroup:
         return found
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
-        """The names that one member subscribes to, with those that its expression has matched."""
+        """Return the names that one member subscribes to, with those that its expression has matched."""
         resolved = self.resolved.get(member.expression) if member.expression else None
         return member.topics if resolved is None else member.topics | resolved.topics
 
     def is_homogeneous(self) -> bool:
-        """Whether all members subscribe to the same topics in the same way."""
+        """Return whether all members subscribe to the same topics in the same way."""
         if not self.expressions:
             return len(self.subscriptions) <= 1
         if len(self.expressions) > 1 or self.expressions.total() != len(self.members):
@@ -297,7 +299,7 @@ class ConsumerGroup:
         return not any(self.subscriptions)
 
     def hash_of(self, topics: Topics) -> int:
-        """The hash of the subscribed topics as they are now, which are `seen` from now on."""
+        """Return the hash of the subscribed topics in their current state, which becomes `seen`."""
         self.seen_before, self.seen = self.seen, {}
         seen = self.seen
         for name in self.subscribed_topics():
@@ -307,24 +309,24 @@ class ConsumerGroup:
         return group_hash({name: topic.hash for name, topic in seen.items()})
 
     def topics_seen(self) -> dict[str, Topic] | None:
-        """The subscribed topics that the hash covers; None if the load did not tell."""
+        """Return the subscribed topics that the hash covers; None if they are unknown since the load."""
         return self.seen if self.topics_version >= 0 else None
 
     def are_all_classic_without(self, leaving: Iterable[ConsumerMember]) -> bool:
-        """Whether nobody but these uses the consumer protocol."""
+        """Return whether all members except these use the classic protocol."""
         gone = list(leaving)
         staying = len(self.members) - len(gone)
         return self.classic_members - sum(member.classic is not None for member in gone) == staying
 
-    # Within
+    # Internal
 
     def _forget_instance(self, member: ConsumerMember) -> None:
-        """The member does not go by its instance id any more."""
+        """Remove the member's instance id."""
         if self.static_members.get(member.instance_id or "") == member.member_id:
             del self.static_members[member.instance_id or ""]
 
     def _count(self, member: ConsumerMember | None, change: int) -> None:
-        """Add a member to the counts, or take it out of them."""
+        """Add a member to the counts, or remove it from them."""
         if member is None:
             return
         _add(self.subscriptions, member.topics, change)
@@ -351,7 +353,9 @@ class ConsumerGroup:
                     owners[partition] = member.member_id
 
     def _disown_all(self, member: ConsumerMember) -> None:
-        """In a compacted log, another member may be seen to own a partition before this one has given it up."""
+        """Remove the member as owner, unless another member owns the partition: in a compacted log, another member's
+        record may precede this member's revocation.
+        """
         for part in (member.assigned, member.revoking):
             for topic_id, partitions in part.items():
                 owners = self.owners.get(topic_id)

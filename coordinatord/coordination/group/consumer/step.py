@@ -1,4 +1,4 @@
-"""The one funnel for the events of a consumer group; classic/step.py calls it."""
+"""The entry point for all events of a consumer group; classic/step.py calls it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def consumer_step(group: Group, event: Any, now_ms: int) -> Result:
     result = HANDLERS[type(event)](group, event, now_ms)
     after = group.consumer
     if after is consumer and not result.records:
-        return result  # nearly always: a state is durable, so that nothing has changed
+        return result  # nearly always: a state is durable, so without records it is unchanged
     state = None if after is None else after.state
     follow(consumer, after, state, now_ms, result)
     if after is not None and state is not None and state is not before:
@@ -56,7 +56,7 @@ def _timed_out(group: Group, event: events.TimedOut, now_ms: int) -> Result:
 
 
 def _rebalance(group: Group, event: events.Rebalance, now_ms: int) -> Result:
-    """A new epoch, in which the partitions are assigned anew."""
+    """Raise the epoch, so that the partitions are assigned anew."""
     consumer, surroundings = group.consumer, group.surroundings
     if consumer is None or surroundings is None or not consumer.members:
         return NOTHING
@@ -75,7 +75,7 @@ def _unload(group: Group, event: events.Unload, now_ms: int) -> Result:
 
 
 def _join(group: Group, event: events.Join, now_ms: int) -> Result:
-    """A group without members becomes a classic group. One with members takes classic ones, too."""
+    """Handle a JoinGroup. A group without members becomes a classic group; one with members accepts classic members."""
     consumer, surroundings = group.consumer, group.surroundings
     assert consumer is not None
     settings, session_ms = group.settings, event.request.session_timeout_ms

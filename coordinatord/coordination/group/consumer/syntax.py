@@ -1,10 +1,11 @@
-"""Which patterns Kafka takes: those that RE2/J 1.8 parses (com.google.re2j.Parser), others refused in its words.
+"""The patterns that Kafka accepts: those that RE2/J 1.8 parses
+(com.google.re2j.Parser), with RE2/J's messages for others.
 
-RE2 itself takes a little more (\\C, scripts of newer Unicode versions, group names beyond ASCII), and tells its errors
-otherwise. So a pattern is read here first. The result is the same pattern for RE2, spelled so that RE2 takes it, too.
+RE2 itself accepts a little more (\\C, scripts of newer Unicode versions, group names beyond ASCII), and has other error
+messages. So a pattern is parsed here first. The result is an equivalent pattern in a form that RE2 accepts, too.
 
-No tree is built: a repetition only has to know whether something stands before it, and a parenthesis whether one is
-open. Time and memory grow with the pattern's length.
+No tree is built: for a repetition the parser checks only whether an operand precedes it, and for a parenthesis whether
+one is open. Time and memory grow with the pattern's length.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ NOTHING_TO_REPEAT = "missing argument to repetition operator"
 LAST_BACKSLASH = "trailing backslash at end of expression"
 
 TOO_LARGE = "expression too large"
-"""Ours: RE2/J refuses no pattern for its size."""
+"""coordinatord's own message: RE2/J rejects no pattern for its size."""
 
 MAX_UNICODE_CLASSES = 50
-"""`\\pL` and the like in a pattern: RE2 needs a fifth of a millisecond for each."""
+"""Maximum number of `\\pL` and other Unicode classes in a pattern: RE2 needs 0.2 ms for each."""
 
 _LARGEST_COUNT = 1_000
 _LONGEST_COUNT = 8
@@ -58,37 +59,37 @@ _POSIX_CLASSES = frozenset(_POSIX_NAMES.split())
 _UNICODE_CLASSES = frozenset(_UNICODE_NAMES.split())
 _UNKNOWN = "Unknown"
 _UNKNOWN_TO_RE2 = "Co"
-"""What stands for the script Unknown: private-use runes, too, are in no topic's name."""
+"""Replacement for the script Unknown: private-use runes do not occur in topic names either."""
 
 
 class PatternSyntaxError(Exception):
-    """RE2/J does not parse the pattern; the text is its description of why."""
+    """RE2/J cannot parse the pattern; the text is RE2/J's description of the error."""
 
 
 def for_re2(pattern: str) -> str:
-    """The pattern for RE2; raises PatternSyntaxError if RE2/J refuses it."""
+    """Return the pattern for RE2; raises PatternSyntaxError if RE2/J rejects it."""
     return _Reader(pattern).read()
 
 
 class _Reader:
-    """Reads a pattern from left to right."""
+    """Parser of a pattern, from left to right."""
 
     def __init__(self, pattern: str) -> None:
         self.text = pattern
         self.at = 0
         self.written: list[str] = []
         self.copied = 0
-        """What is before this place has been written."""
+        """The text before this position has been written."""
         self.depth = 0
         self.names: set[str] = set()
         self.unicode_classes = 0
         self.can_repeat = False
-        """Something stands before this place that a repetition can refer to."""
+        """An operand for a repetition precedes this position."""
         self.repeated = False
-        """A repetition stands right before this place."""
+        """A repetition directly precedes this position."""
 
     def read(self) -> str:
-        """Read it all."""
+        """Parse the whole pattern."""
         while self.at < len(self.text):
             repeated, self.repeated = self.repeated, False
             self._item(self.text[self.at], repeated)
@@ -97,12 +98,12 @@ class _Reader:
         return "".join([*self.written, self.text[self.copied :]])
 
     def _write(self, instead_from: int, text: str) -> None:
-        """Write this instead of what is between a place and here."""
+        """Write `text` in place of the input between a position and the current one."""
         self.written += [self.text[self.copied : instead_from], text]
         self.copied = self.at
 
     def _item(self, first: str, repeated: bool) -> None:
-        """Read an item; `repeated`: behind a repetition."""
+        """Parse one item; `repeated`: a repetition precedes it."""
         if first == "(":
             self._open()
         elif first == "|":
@@ -120,7 +121,7 @@ class _Reader:
         elif first == "{":
             if self._count():
                 self._repeat(repeated)
-            else:  # a brace that stands for itself, and yet counts as a repetition for what follows
+            else:  # a literal brace, which yet counts as a repetition for the next item
                 self.at += 1
                 self.can_repeat = self.repeated = True
         elif first == "[":
@@ -145,7 +146,7 @@ class _Reader:
         self.repeated = True
 
     def _count(self) -> bool:
-        """Move behind `{2}`, `{2,}` or `{2,3}`. False: it is none, and the brace stands for itself."""
+        """Skip `{2}`, `{2,}` or `{2,3}`. Return False if the text is no count, so that the brace is a literal."""
         end = self.text.find("}", self.at)
         least, comma, most = self.text[self.at + 1 : end].partition(",")
         if end < 0 or not _is_count(least) or (most and not _is_count(most)):
@@ -159,7 +160,7 @@ class _Reader:
         return True
 
     def _open(self) -> None:
-        """Move behind `(`, `(?:`, `(?P<name>` or flags."""
+        """Skip `(`, `(?:`, `(?P<name>` or flags."""
         if not self.text.startswith("(?", self.at):
             self.at += 1
         elif self.text.startswith(("(?P<", "(?<"), self.at):
@@ -181,7 +182,7 @@ class _Reader:
         self.at = end + 1
 
     def _flags(self) -> bool:
-        """Move behind flags. True: they belong to a group, which begins here."""
+        """Skip flags. Return True if they open a group."""
         self.at += 2
         negative = seen = False
         while first := self._peek():
@@ -197,7 +198,7 @@ class _Reader:
         raise PatternSyntaxError(BAD_FLAGS)
 
     def _backslash(self) -> None:
-        """Move behind an escape outside of a class."""
+        """Skip an escape outside of a class."""
         kind = self.text[self.at + 1 : self.at + 2]
         if kind == "Q":
             self._quoted()
@@ -211,14 +212,14 @@ class _Reader:
             self._escape()
 
     def _quoted(self) -> None:
-        """Move behind `\\Q…\\E`, whose end may be missing."""
+        """Skip `\\Q…\\E`, whose end may be missing."""
         end = self.text.find("\\E", self.at + 2)
         literal = self.text[self.at + 2 : end if end >= 0 else len(self.text)]
         self.at = end + 2 if end >= 0 else len(self.text)
         self.can_repeat = self.can_repeat or bool(literal)
 
     def _escape(self) -> int:
-        """Move behind an escape that stands for one rune, which is written and returned."""
+        """Skip an escape that stands for one rune, which is written and returned."""
         begin = self.at
         rune = self._escaped()
         self._write(begin, f"\\x{{{rune:x}}}")
@@ -260,7 +261,7 @@ class _Reader:
         return int(digits, 16)
 
     def _unicode_class(self) -> None:
-        """Move behind `\\pN` or `\\p{Greek}`."""
+        """Skip `\\pN` or `\\p{Greek}`."""
         begin = self.at + 2
         if self.text[begin : begin + 1] == "{":
             end = self.text.find("}", begin)
@@ -279,7 +280,7 @@ class _Reader:
             self._write(begin, self.text[begin : self.at].replace(_UNKNOWN, _UNKNOWN_TO_RE2))
 
     def _class(self) -> None:
-        """Move behind `[…]`."""
+        """Skip `[…]`."""
         self.at += 1
         if self._peek() == "^":
             self.at += 1
@@ -297,7 +298,7 @@ class _Reader:
         self.at += 1
 
     def _posix_class(self) -> bool:
-        """Move behind `[:alpha:]`. False: no such class ends anywhere, so the bracket stands for itself."""
+        """Skip `[:alpha:]`. Return False if no such class ends anywhere, so that the bracket is a literal."""
         end = self.text.find(":]", self.at)
         if end < 0:
             return False
@@ -307,7 +308,7 @@ class _Reader:
         return True
 
     def _range(self) -> None:
-        """Move behind `a`, or `a-z`."""
+        """Skip `a`, or `a-z`."""
         low = self._class_rune()
         if self._peek() == "-" and self.text[self.at + 1 : self.at + 2] != "]":
             self.at += 1
@@ -325,5 +326,5 @@ class _Reader:
 
 
 def _is_count(text: str) -> bool:
-    """A number without a sign or needless zeros."""
+    """Return whether the text is a number without a sign or leading zeros."""
     return bool(text) and _DIGITS.issuperset(text) and (text == "0" or text[0] != "0")

@@ -1,4 +1,6 @@
-"""What goes off by itself in a consumer group: sessions, revocations, expressions; and what a load starts anew."""
+"""Handling of passed deadlines in a consumer group: sessions,
+revocations, expressions; and new deadlines after a load.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,11 @@ from coordinatord.coordination.group.states import Cause
 def timed_out(
     group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironment, key: TimerKey, now_ms: int
 ) -> Result:
-    """A timer fired: perhaps early, perhaps for something that no longer exists."""
+    """Handle a timer, which may be early or may belong to something that no longer exists."""
     if key.kind == EXPRESSIONS:
         return resolve(group, consumer, surroundings, now_ms)
     if key.kind == ASSIGNMENT:
-        from coordinatord.coordination.group.consumer.assigning import go_on  # for large groups alone
+        from coordinatord.coordination.group.consumer.assigning import go_on  # for large groups only
 
         return go_on(group, consumer, surroundings, now_ms)
     session = consumer.sessions.get(key.member_id)
@@ -47,7 +49,7 @@ def timed_out(
 
 
 def restore(group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironment, now_ms: int) -> Result:
-    """Sessions and revocations start anew when a group has been loaded."""
+    """Start sessions and revocations anew when a group has been loaded."""
     result = Result()
     timeout_ms = surroundings.limits.session_timeout_ms(group.group_id)
     for member_id, member in consumer.members.items():
@@ -59,9 +61,9 @@ def restore(group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironmen
 
 
 def _session_due(session: Session, now_ms: int) -> int | None:
-    """0: now; None: not at all; else when."""
+    """Return 0 if the session has expired; None if there is no deadline; else the deadline."""
     if min(now_ms, session.timer_ms) < session.deadline_ms:
-        # It was heard of since; see classic/step.py for a deadline that has passed, too.
+        # The member has sent a request since; see classic/step.py for a deadline that has passed, too.
         session.timer_ms = session.deadline_ms
         return session.deadline_ms
     session.timer_ms = NEVER

@@ -1,4 +1,4 @@
-"""What a group of the consumer protocol knows of topics.
+"""The topics, as a group of the consumer protocol sees them.
 
 A topic's hash covers its id, name, number of partitions and the racks of each partition; a group's hash covers the
 hashes of the topics that it is subscribed to (metadata_hash.py). The coordinator logs the group's hash with its epoch:
@@ -36,7 +36,7 @@ class Topics(Protocol):
     def names(self) -> Iterable[str]: ...
 
     def num_partitions(self, topic_id: bytes) -> int:
-        """-1: no such topic."""
+        """Return the number of partitions; -1 if there is no such topic."""
         ...
 
     def racks(self, topic_id: bytes, partition: int) -> frozenset[str]: ...

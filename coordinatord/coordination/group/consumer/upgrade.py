@@ -1,12 +1,13 @@
-"""A group becomes one of the consumer protocol: a new one, one without members, or one of classic consumers.
+"""Conversion into a group of the consumer protocol: of a new group, one without members, or one of classic consumers.
 
-The last is the migration of KIP-848. The first member that joins by the consumer protocol makes the classic members
-members of a consumer group: in the epoch that was their generation, owning what they owned. They go on with JoinGroup,
-SyncGroup and Heartbeat (classic_members.py) until they, too, come back with the consumer protocol.
+The last case is the migration of KIP-848. The first member that joins with the consumer protocol makes
+the classic members members of a consumer group: in the epoch that was their generation, owning the
+partitions that they owned. They continue with JoinGroup, SyncGroup and Heartbeat (classic_members.py)
+until they, too, rejoin with the consumer protocol.
 
-In the middle of a classic rebalance they may own nothing. A member that is new to the group raises the epoch, so that
-partitions are assigned. A static member that comes back with the same subscription does not: as in Kafka 4.3, nobody
-owns anything until the group's next change.
+In the middle of a classic rebalance they may own no partitions. A member that is new to the group raises the epoch, so
+that partitions are assigned. A static member that rejoins with the same subscription does not: as in Kafka 4.3, no
+member owns any partition until the group's next change.
 """
 
 from __future__ import annotations
@@ -28,16 +29,17 @@ from kafka_wire.records.offsets import GroupMetadataKey
 
 
 class _CustomAssignorError(Exception):
-    """The leader's assignor has told members more than their partitions."""
+    """The leader's assignor has sent user data in addition to the partitions."""
 
 
 class _OtherProtocolError(Exception):
-    """A member has joined since the last generation that does not support its protocol, or there was none yet."""
+    """A member that joined since the last generation does not support its protocol, or there was no generation yet."""
 
 
 def upgrade_refusal(group: Group, surroundings: GroupEnvironment, result: Result) -> Refusal | None:
-    """Why a classic group with members cannot become a consumer group. Parked requests are told to begin anew, as in
-    Kafka also if it cannot, or if the request that asks for it is refused after all.
+    """Return the error if a classic group with members cannot become a consumer group. Parked requests get
+    REBALANCE_IN_PROGRESS: as in Kafka also if the conversion is not possible, or if the request that causes it is
+    rejected after all.
     """
     _disturb(group, result)
     cannot = f"Cannot upgrade classic group {group.group_id} to consumer group because"
@@ -53,12 +55,12 @@ def upgrade_refusal(group: Group, surroundings: GroupEnvironment, result: Result
         )
         return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, why)
     except _OtherProtocolError:
-        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)  # Kafka's is an exception that nothing catches
+        return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)  # in Kafka an uncaught exception
     return None
 
 
 def become_consumer_group(group: Group, surroundings: GroupEnvironment, now_ms: int, result: Result) -> None:
-    """Make the group a consumer group unless it is one. Offsets stay. The caller has checked that it may."""
+    """Convert the group into a consumer group unless it is one. Offsets stay. The caller has checked that it may."""
     if group.consumer is not None:
         return
     converted = _converted(group, surroundings) if group.members else ConsumerGroup()
@@ -75,14 +77,14 @@ def become_consumer_group(group: Group, surroundings: GroupEnvironment, now_ms: 
 
 
 def _disturb(group: Group, result: Result) -> None:
-    """Parked requests are told to begin anew."""
+    """Respond to parked requests with REBALANCE_IN_PROGRESS, so that members start again."""
     for member in group.members.values():
         answer_join(group, member, join_error(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id), result)
         answer_sync(member, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), result)
 
 
 def forget_classic(group: Group, result: Result) -> None:
-    """End all that a classic group waits for, and forget its members. Parked requests are told to begin anew."""
+    """Cancel all timers of a classic group, and remove its members. Parked requests get REBALANCE_IN_PROGRESS."""
     _disturb(group, result)
     for member_id in [*group.members, *group.pending_members]:
         result.timers.append(Cancel(TimerKey(group.group_id, SESSION, member_id)))
@@ -102,7 +104,7 @@ def forget_classic(group: Group, result: Result) -> None:
 
 
 def _converted(group: Group, surroundings: GroupEnvironment) -> ConsumerGroup:
-    """The group as a consumer group. Raises DecodeError, _CustomAssignorError and _OtherProtocolError."""
+    """Return the group as a consumer group. Raises DecodeError, _CustomAssignorError and _OtherProtocolError."""
     consumer = ConsumerGroup(epoch=group.generation_id)
     consumer.set_assignment_epoch(group.generation_id, 0)
     for member in group.members.values():

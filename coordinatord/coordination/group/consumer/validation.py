@@ -1,4 +1,4 @@
-"""Why a ConsumerGroupHeartbeat is refused. The messages are Kafka's: clients show them."""
+"""Validation of ConsumerGroupHeartbeat. The messages are Kafka's: clients show them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Refusal(NamedTuple):
 def request_refusal(
     request: ConsumerGroupHeartbeatRequest, limits: Limits, *, member_id_required: bool
 ) -> Refusal | None:
-    """What is wrong with the request itself. From v1 on, the client makes the member's id."""
+    """Return the error in the request itself, or None. From v1 on, the client generates the member's id."""
     epoch = request.member_epoch
     if (member_id_required or epoch > 0 or epoch == LEAVING) and not request.member_id.strip():
         return _invalid("MemberId can't be empty.")
@@ -62,13 +62,15 @@ def request_refusal(
 
 
 def _is_too_long(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether anything is of what a member says when it joins."""
+    """Return whether an id or name that a member sends when it joins is too long."""
     texts = (request.instance_id, request.rack_id, request.subscribed_topic_regex)
     return any(len(text or "") > MAX_ID_CHARACTERS for text in (*texts, *(request.subscribed_topic_names or ())))
 
 
 def group_refusal(group: Group, limits: Limits, member_epoch: int) -> Refusal | None:
-    """Why the group takes no heartbeats of this epoch: the first one, of epoch 0, may make it a consumer group."""
+    """Return the error if the group accepts no heartbeats of this member epoch: the first one, of epoch 0, may convert
+    the group into a consumer group.
+    """
     if group.consumer is not None:
         return None
     group_id = group.group_id
@@ -89,7 +91,7 @@ def group_refusal(group: Group, limits: Limits, member_epoch: int) -> Refusal | 
 
 
 def size_refusal(members: Iterable[str], size: int, limits: Limits, member_id: str) -> Refusal | None:
-    """group.consumer.max.size holds for new members."""
+    """Return the error if group.consumer.max.size is reached and the member is new."""
     if size < limits.max_size or (member_id and member_id in members):
         return None
     return Refusal(
@@ -99,7 +101,7 @@ def size_refusal(members: Iterable[str], size: int, limits: Limits, member_id: s
 
 
 def member_refusal(group_id: str, consumer: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) -> Refusal | None:
-    """Why a heartbeat is not the member's it says it is, or comes from an epoch that the member has left."""
+    """Return the error if the heartbeat is not that of the member it names, or contains an outdated member epoch."""
     joins = request.member_epoch == 0
     if request.instance_id is not None:
         return _static_refusal(group_id, consumer, request)
@@ -127,7 +129,7 @@ def _static_refusal(group_id: str, consumer: ConsumerGroup, request: ConsumerGro
 
 
 def static_refusal(owner: ConsumerMember | None, member_id: str, instance_id: str | None) -> Refusal | None:
-    """Why a member may not act under this instance id."""
+    """Return the error if a member may not use this instance id."""
     if owner is None:
         return Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if owner.member_id != member_id:
@@ -139,13 +141,13 @@ def static_refusal(owner: ConsumerMember | None, member_id: str, instance_id: st
 
 
 def unknown_member(group_id: str, member_id: str) -> Refusal:
-    """There is no such member."""
+    """Return the error for an unknown member."""
     return Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}.")
 
 
 def epoch_refusal(member: ConsumerMember, epoch: int, owned: list[TopicPartitions] | None) -> Refusal | None:
-    """Why a member of this epoch is fenced. A member that has missed the answer that raised its epoch may go on if all
-    that it owns is its own still.
+    """Return the error if a member of this epoch is fenced. A member that has missed the response that raised its epoch
+    may continue if all partitions that it owns are still assigned to it.
     """
     if epoch == 0 or epoch == member.epoch:
         return None
@@ -160,7 +162,7 @@ def epoch_refusal(member: ConsumerMember, epoch: int, owned: list[TopicPartition
 
 
 def expression_refusal(expression: str | None) -> Refusal | None:
-    """Why an expression cannot be subscribed to."""
+    """Return the error if an expression cannot be subscribed to."""
     if not expression:
         return None
     try:

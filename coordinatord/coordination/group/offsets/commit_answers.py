@@ -13,18 +13,18 @@ from kafka_wire.api.offset_commit import (
 from kafka_wire.errors import ErrorCode
 
 ALL_COMMITTED: Final = OffsetCommitResponse()
-"""Stands for the response to a commit without errors; compared by identity. Its topics and partitions are those of the
-request, so the shell fills them in.
+"""Placeholder for the response to a commit without errors; compared by identity. Its topics and partitions are those of
+the request, so the shell fills them in.
 """
 
 
 def written_out(request: OffsetCommitRequest, reply: OffsetCommitResponse) -> OffsetCommitResponse:
-    """The complete response for a step's reply: `ALL_COMMITTED` is expanded, any other is returned as it is."""
+    """Return the complete response for a step's reply: `ALL_COMMITTED` is expanded, any other is returned unchanged."""
     return commit_error(request, ErrorCode.NONE) if reply is ALL_COMMITTED else reply
 
 
 def partly_committed(request: OffsetCommitRequest, max_metadata: int) -> OffsetCommitResponse:
-    """A response with one error per partition; the partitions whose metadata is too long fail."""
+    """Return a response with one error per partition; the partitions whose metadata is too long fail."""
     response = commit_error(request, ErrorCode.NONE)
     for topic, answered in zip(request.topics, response.topics, strict=True):
         for partition, each in zip(topic.partitions, answered.partitions, strict=True):
@@ -34,7 +34,7 @@ def partly_committed(request: OffsetCommitRequest, max_metadata: int) -> OffsetC
 
 
 def commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
-    """The same error for each partition: an OffsetCommit response has no top-level error."""
+    """Return a response with `error` for each partition: an OffsetCommit response has no top-level error."""
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
@@ -48,7 +48,7 @@ def commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommit
 
 
 def metadata_is_too_long(text: str, limit: int) -> bool:
-    """Whether the text exceeds `limit` UTF-16 units, as Java counts; counted only for text near the limit."""
+    """Return whether the text exceeds `limit` UTF-16 units, as Java counts; counted only for text near the limit."""
     if len(text) > limit:
         return True
     return len(text) * 2 > limit and len(text.encode("utf-16-le", "surrogatepass")) > limit * 2

@@ -5,9 +5,9 @@ that reset offsets, and *simple* consumers that use a group for storage only. Su
 
 An offset is removed when it is deleted, when its topic is deleted, or when it expires (KIP-211): `retention_ms` after
 the group became Empty, or after the commit for simple groups and for topics that a Stable group of consumers no longer
-reads. A commit of v2-v4 may set its own retention.
+subscribes to. A commit of v2-v4 may set its own retention.
 
-`fetch_offsets` is a read. It shows applied offsets, so its reply waits for the log like any other.
+`fetch_offsets` is a read. It shows applied offsets, so its response waits for the log like any other.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def commit(group: Group, event: Commit, now_ms: int) -> Result:
                     (partition.partition_index, _value(offset, epoch, metadata, now_ms, NO_TIMESTAMP, topic_id))
                 )
             else:
-                # The log gets a v1 value, which has no more fields: keep what a load would read.
+                # The log gets a v1 value, which has no more fields: keep the value that a load would read.
                 value = OffsetCommitValue(partition.committed_offset, NO_EPOCH, metadata, now_ms, expire_ms)
                 values.append((partition.partition_index, value))
         if values:
@@ -112,7 +112,7 @@ def commit_like_before(
     `group.version` has not changed since, so this one is valid, too: only its numbers and the time differ.
 
     `member` is the one that commits, or None. `topics`: (name, id, metadata of each partition). `numbers`: index,
-    offset and leader epoch of each partition in turn. The caller logs them.
+    offset and leader epoch of each partition in turn. The caller logs the commit.
     """
     if member is not None:
         member.keep_alive(now_ms)
@@ -121,7 +121,7 @@ def commit_like_before(
     for topic, topic_id, texts in topics:
         committed = offsets[topic]
         for metadata, index, offset, leader_epoch in zip(texts, each, each, each, strict=False):
-            # Changed in place: a new value takes three times as long. Nothing but the group refers to the old one.
+            # Changed in place: a new value takes three times as long. Only the group refers to the old one.
             value = committed[index]
             value.offset = offset
             value.leader_epoch = leader_epoch
@@ -134,8 +134,8 @@ def commit_like_before(
 def find_offsets(
     group: Group | None, topics: Sequence[OffsetFetchRequestTopic | OffsetFetchRequestTopics] | None
 ) -> list[FoundTopic]:
-    """The committed values of the requested partitions, topic by topic in the request's order; of all partitions that
-    have any if `topics` is None.
+    """Return the committed values of the requested partitions, topic by topic in the request's order; of all partitions
+    with a committed offset if `topics` is None.
 
     A group that does not exist has no offsets; that is no error.
     """
@@ -153,10 +153,10 @@ def find_offsets(
 def fetch_offsets(
     group: Group | None, request: OffsetFetchRequestGroup, require_stable: bool = False
 ) -> OffsetFetchResponseGroup:
-    """The requested offsets, -1 where none is committed; all of the group's if `request.topics` is None.
+    """Return the requested offsets, -1 where none is committed; all offsets of the group if `request.topics` is None.
 
     If the request is for all, the caller fills in the topic ids. With `require_stable`, a partition with an open
-    transaction fails with UNSTABLE_OFFSET_COMMIT, and the client asks again.
+    transaction fails with UNSTABLE_OFFSET_COMMIT, and the client retries.
     """
     pending = group.pending if group is not None and require_stable else None
     unstable: Container[tuple[str, int]] = pending or ()
@@ -176,7 +176,7 @@ def fetch_offsets(
 
 
 def delete_offsets(group: Group, request: OffsetDeleteRequest, now_ms: int) -> Result:
-    """OffsetDelete. Consumers protect the topics that they read; members of another kind protect all topics."""
+    """Handle an OffsetDelete. Consumers protect the topics that they subscribe to; other members protect all topics."""
     error = ErrorCode.NONE
     if not group.group_id:
         error = ErrorCode.INVALID_GROUP_ID
@@ -202,7 +202,7 @@ def delete_offsets(group: Group, request: OffsetDeleteRequest, now_ms: int) -> R
 
 
 def delete(group: Group, event: Delete, now_ms: int) -> Result:
-    """DeleteGroups: write tombstones for all offsets and for the group, if it has no members."""
+    """Handle a DeleteGroups: write tombstones for all offsets and for the group, if it has no members."""
     error = deletion_refusal(group)
     if error is not None:
         return Result(reply=DeletableGroupResult(group.group_id, error))
@@ -214,21 +214,21 @@ def delete(group: Group, event: Delete, now_ms: int) -> Result:
 
 
 def deletion_refusal(group: Group) -> ErrorCode | None:
-    """Why DeleteGroups is refused."""
+    """Return the error of DeleteGroups for this group, or None."""
     if not group.exists or group.state is DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND
     return None if has_no_members(group) else ErrorCode.NON_EMPTY_GROUP
 
 
 def has_no_members(group: Group) -> bool:
-    """Whether nobody is a member; of a Dead group that is not said."""
+    """Return whether the group has no members. For a Dead group the result has no meaning."""
     if group.consumer is not None:
         return not group.consumer.members
     return group.state is EMPTY
 
 
 def expire(group: Group, event: Expire, now_ms: int) -> Result:
-    """Remove expired offsets, and an Empty group without offsets, however young: it holds nothing to lose."""
+    """Remove expired offsets, and an Empty group without offsets of any age: it has no state to lose."""
     if not group.exists or group.state is DEAD:
         return NOTHING
     expired = expired_offsets(group, event.retention_ms, now_ms)
@@ -244,7 +244,7 @@ def expire(group: Group, event: Expire, now_ms: int) -> Result:
 
 
 def expired_offsets(group: Group, retention_ms: int, now_ms: int) -> list[tuple[str, int]]:
-    """The (topic, partition) of each offset that has been unused for `retention_ms`; see KIP-211."""
+    """Return the (topic, partition) of each offset that has been unused for `retention_ms`; see KIP-211."""
     empty_since_ms = NO_TIMESTAMP
     if group.consumer is None and group.protocol_type is not None:
         if group.state is EMPTY:
@@ -271,7 +271,7 @@ def topic_deleted(group: Group, event: TopicDeleted, now_ms: int) -> Result:
         for partition, value in group.offsets.get(event.topic, {}).items()
         if value.topic_id in (ZERO_UUID, event.topic_id)
     }
-    # Offsets of transactions carry no topic id.
+    # Offsets of transactions contain no topic id.
     gone.update((partition, None) for topic, partition in group.pending or () if topic == event.topic)
     if not gone:
         return NOTHING
@@ -282,7 +282,7 @@ def topic_deleted(group: Group, event: TopicDeleted, now_ms: int) -> Result:
 
 
 def _is_of_topic(value: OffsetCommitValue | None, topic_id: bytes) -> bool:
-    """False if the offset was committed for another topic of the same name than the one that is asked for by id."""
+    """Return False if the offset was committed for a topic of the same name with another id than the requested one."""
     return value is None or topic_id == ZERO_UUID or value.topic_id in (topic_id, ZERO_UUID)
 
 
@@ -302,7 +302,7 @@ def _all_partitions(group: Group) -> list[tuple[str, int]]:
 
 
 def _has_any(group: Group, topic: str, partition: int) -> bool:
-    """Whether the partition has an offset, committed or pending in a transaction."""
+    """Return whether the partition has an offset, committed or pending in a transaction."""
     is_committed = partition in group.offsets.get(topic, {})
     return is_committed or (group.pending is not None and (topic, partition) in group.pending)
 

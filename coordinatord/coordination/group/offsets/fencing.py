@@ -1,6 +1,4 @@
-"""Who may commit offsets: the check of OffsetCommit and TxnOffsetCommit (Kafka's `validateOffsetCommit` of classic and
-of consumer groups).
-"""
+"""Validation of OffsetCommit and TxnOffsetCommit (Kafka's `validateOffsetCommit` of classic and of consumer groups)."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from kafka_wire.schema import ZERO_UUID
 
 
 class Committer(Protocol):
-    """The part of a request that names the member."""
+    """The fields of a request that identify the member."""
 
     member_id: str
     group_instance_id: str | None
@@ -32,11 +30,10 @@ def commit_refusal(
     *,
     is_transactional: bool = False,
 ) -> ErrorCode | None:
-    """Why a commit is refused; `absent_error` if it names a generation and the group does not exist.
+    """Return the error of a commit, or None; `absent_error` if it names a generation and the group does not exist.
 
-    A producer before TxnOffsetCommit v3 cannot name its member, and a transaction began before the rebalance that is
-    under way. So `is_transactional` allows a commit without a member, and one that comes before its generation's
-    assignment.
+    A producer before TxnOffsetCommit v3 cannot name its member, and the transaction began before the current rebalance.
+    So `is_transactional` allows a commit without a member, and one that arrives before its generation's assignment.
     """
     if group.state is DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -59,9 +56,9 @@ def commit_refusal(
 
 
 def member_epoch_refusal(group: Group, consumer: ConsumerGroup, event: Commit | TxnCommit) -> ErrorCode | None:
-    """Why a commit is refused as a whole in a consumer group; partitions that fail for their metadata do not count.
+    """Return the error of a whole commit in a consumer group, or None; partitions with too long metadata do not count.
 
-    Producers know ILLEGAL_GENERATION only, before TxnOffsetCommit v6.
+    Before TxnOffsetCommit v6, producers support ILLEGAL_GENERATION only.
     """
     request, limit = event.request, group.settings.offset_metadata_max_bytes
     is_strict = group.surroundings is not None and group.surroundings.limits.strict_commits

@@ -2,7 +2,7 @@
 
 The last write of an offset wins: a plain commit that follows a transaction's write overrides it, even if the
 transaction is committed later; so does a later write of another transaction (Kafka compares the offsets of the
-records). An overridden offset stays pending, as it is in the log: a reader that requires stable offsets waits.
+records). An overridden offset stays pending, as in the log: a reader that requires stable offsets waits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PendingOffsets:
         return partition in self.writers
 
     def __iter__(self) -> Iterator[TopicPartition]:
-        """The partitions."""
+        """Iterate over the partitions."""
         return iter(self.writers)
 
     def add(self, producer_id: int, partition: TopicPartition, value: OffsetCommitValue) -> None:
@@ -51,7 +51,7 @@ class PendingOffsets:
             self._forget(producer_id, partition)
 
     def end(self, producer_id: int, *, committed: bool) -> dict[TopicPartition, OffsetCommitValue]:
-        """End a transaction. Returns the offsets that the group takes over."""
+        """End a transaction. Return the offsets that become committed offsets of the group."""
         taken: dict[TopicPartition, OffsetCommitValue] = {}
         for partition, value in self.by_producer.pop(producer_id, {}).items():
             writers = self.writers[partition]

@@ -1,7 +1,7 @@
 """Offsets committed in transactions: TxnOffsetCommit, and the effect of the marker.
 
 The shell has verified with the transaction coordinator that the group is in the transaction, and checked the producer's
-epoch. Since v3 a commit carries member and generation, so that a removed consumer cannot commit (KIP-447); older ones
+epoch. Since v3 a commit contains member and generation, so that a removed consumer cannot commit (KIP-447); older ones
 are accepted from any client. The group's state does not matter, and the commit does not extend the session.
 """
 
@@ -65,7 +65,7 @@ def end_transaction(group: Group, event: EndTransaction, now_ms: int) -> Result:
 
 
 def txn_commit_error(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitResponse:
-    """The same error for each partition."""
+    """Return a response with `error` for each partition."""
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(

@@ -23,7 +23,7 @@ ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 
 
 FEW_GROUPS = 256
-"""With so many groups, ListGroups is answered in one go."""
+"""Maximum number of groups for which ListGroups builds its response without yielding."""
 
 
 class GroupAdmin:
@@ -33,11 +33,11 @@ class GroupAdmin:
         self.coordinator = coordinator
 
     def handlers(self) -> dict[int, Any]:
-        """The handlers by API key."""
+        """Return the handlers by API key."""
         return {ApiKey.DESCRIBE_GROUPS: self.describe, ApiKey.LIST_GROUPS: self.list, ApiKey.DELETE_GROUPS: self.delete}
 
     def list(self, context: RequestContext, request: ListGroupsRequest) -> Any:
-        """All groups of this node that pass the filters; an error until all groups are loaded."""
+        """Return all groups of this node that match the filters; an error until all groups are loaded."""
         coordinator = self.coordinator
         if coordinator.draining:
             return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -62,7 +62,8 @@ class GroupAdmin:
         return respond_after(latest, context, ListGroupsResponse(groups=listed))
 
     def describe(self, context: RequestContext, request: DescribeGroupsRequest) -> Any:
-        """Each group has its own error: an unknown group, or one of another node, does not fail the others.
+        """Describe groups. Each group has its own error: an unknown group, or
+        one of another node, does not fail the others.
 
         The empty group id is valid here and in `delete`: simple consumers may have committed under it.
         """

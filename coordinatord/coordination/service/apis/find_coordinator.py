@@ -1,4 +1,4 @@
-"""FindCoordinator: which node serves a group, or a transactional id.
+"""FindCoordinator: the node that serves a group, or a transactional id.
 
 A group's partition of `__consumer_offsets` is `abs(hash) % offsets.topic.num.partitions`, with Java's hash of the group
 id. The leader of that partition coordinates the group. The same holds for transactional ids and `__transaction_state`;
@@ -35,7 +35,7 @@ INVALID_REQUEST_TEXT = (
 
 
 class Transactions(Protocol):
-    """What the handler needs of the transaction coordinator."""
+    """The transaction coordinator, as the handler uses it."""
 
     def ensure_topic(self) -> ErrorCode: ...
 
@@ -51,11 +51,11 @@ class FindCoordinator:
         self.transactions = transactions
 
     def handlers(self) -> dict[int, Any]:
-        """The handler by API key."""
+        """Return the handler by API key."""
         return {ApiKey.FIND_COORDINATOR: self.find}
 
     def find(self, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-        """v4+ has several keys (KIP-699), each with its own error."""
+        """Return the coordinators. A request of v4+ has several keys (KIP-699), each with its own error."""
         if context.api_version >= 4:
             found = []
             for key in request.coordinator_keys:
@@ -78,11 +78,11 @@ class FindCoordinator:
                 return error, NO_NODE
             partition = self.transactions.partition_for(key)
             return _told(self.nodes.coordinator(TRANSACTION_TOPIC, partition, context.listener))
-        # Share groups are not served. Kafka, too, answers share keys with INVALID_REQUEST if share groups are off; with
-        # a retriable error the client would ask for ever.
+        # Share groups are not served. Kafka, too, responds to share keys with INVALID_REQUEST if share groups are off;
+        # with a retriable error the client would retry for ever.
         return ErrorCode.INVALID_REQUEST, NO_NODE
 
 
 def _told(found: tuple[int, str, int]) -> tuple[ErrorCode, tuple[int, str, int]]:
-    """A coordinator, or that nobody leads the partition now."""
+    """Return the node with NONE, or COORDINATOR_NOT_AVAILABLE if the partition has no leader now."""
     return (ErrorCode.NONE if found[0] >= 0 else ErrorCode.COORDINATOR_NOT_AVAILABLE), found

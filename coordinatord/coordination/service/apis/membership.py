@@ -19,17 +19,19 @@ if TYPE_CHECKING:
     from coordinatord.coordination.service.groups import Coordinator
 
 HEARTBEAT_WHILE_LOADING = ErrorCode.NONE
-"""As in Kafka: clients know no such error of Heartbeat, and whether the member exists will be known in a moment."""
+"""Error of Heartbeat while loading, as in Kafka: clients do not handle COORDINATOR_LOAD_IN_PROGRESS of Heartbeat, and
+the load soon shows whether the member exists.
+"""
 
 SYNC_WHILE_LOADING = ErrorCode.REBALANCE_IN_PROGRESS
-"""The rebalance was in the memory of the previous coordinator, so the client must start with JoinGroup again. Kafka's
-old group coordinator answered so; the new one answers COORDINATOR_LOAD_IN_PROGRESS, which Java's consumer turns into
-an exception that poll() throws to the application.
+"""Error of SyncGroup while loading. The rebalance was in the memory of the previous coordinator, so the client must
+start with JoinGroup again. Kafka's old group coordinator responded in this way; the new one responds with
+COORDINATOR_LOAD_IN_PROGRESS, which Java's consumer turns into an exception that poll() throws to the application.
 """
 
 
 class Membership:
-    """The handlers of the four requests that make a rebalance."""
+    """The handlers of the four requests of the classic protocol."""
 
     def __init__(self, coordinator: Coordinator, *, max_group_id_bytes: int, max_metadata_bytes: int) -> None:
         self.coordinator = coordinator
@@ -37,7 +39,7 @@ class Membership:
         self.max_metadata_bytes = max_metadata_bytes
 
     def handlers(self) -> dict[int, Any]:
-        """The handlers by API key."""
+        """Return the handlers by API key."""
         return {
             ApiKey.JOIN_GROUP: self.join,
             ApiKey.HEARTBEAT: self.heartbeat,
@@ -46,7 +48,7 @@ class Membership:
         }
 
     def join(self, context: RequestContext, request: JoinGroupRequest) -> Any:
-        """Parked until the generation begins, unless the request is refused or changes nothing."""
+        """Handle a JoinGroup. It is parked until the generation begins, unless it is rejected or changes nothing."""
         version = context.api_version
         if not request.group_id or len(request.group_id) > self.max_group_id_bytes:
             return refuse(request, version, ErrorCode.INVALID_GROUP_ID)
@@ -70,19 +72,19 @@ class Membership:
         return actor.respond_together(context, actor.tell(event))
 
     def sync(self, context: RequestContext, request: SyncGroupRequest) -> Any:
-        """Parked until the leader's SyncGroup arrives, unless the group is stable already."""
+        """Handle a SyncGroup. It is parked until the leader's SyncGroup arrives, unless the group is stable already."""
         actor = self._actor(context, request, SYNC_WHILE_LOADING)
         if actor is None:
             return None
         return actor.respond_together(context, actor.tell(Sync.of(request, context.api_version, context)))
 
     def heartbeat(self, context: RequestContext, request: HeartbeatRequest) -> Any:
-        """The request is the event."""
+        """Handle a Heartbeat. The request is the event."""
         actor = self._actor(context, request, HEARTBEAT_WHILE_LOADING)
         return None if actor is None else actor.respond_to_heartbeat(context, actor.tell(request))
 
     def leave(self, context: RequestContext, request: LeaveGroupRequest) -> Any:
-        """One member leaves, or several do."""
+        """Handle a LeaveGroup of one or several members."""
         actor = self._actor(context, request)
         if actor is None:
             return None
@@ -95,7 +97,7 @@ class Membership:
         request: Any,
         while_loading: ErrorCode = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ) -> Any:
-        """The actor of the request's group; if there is none, the response to the request."""
+        """Return the actor of the request's group; if there is none, send an error response and return None."""
         actor = self.coordinator.actor_for(request.group_id)
         if isinstance(actor, ErrorCode):
             if actor is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:

@@ -1,8 +1,8 @@
 """TxnOffsetCommit: a transaction commits its group's offsets.
 
-Unknown topics and partitions are refused here, as for OffsetCommit. Then the transaction coordinator checks that the
+Unknown topics and partitions are rejected here, as for OffsetCommit. Then the transaction coordinator checks that the
 group's partition of `__consumer_offsets` is part of the producer's transaction, or adds it from v5 on (KIP-890). The
-offsets are appended when that is durable; the group decides the rest.
+offsets are appended when that is durable; the group makes the other checks.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
     from coordinatord.coordination.service.groups import Coordinator
 
 ABORTABLE_FROM = 4
-"""Producers know TRANSACTION_ABORTABLE from this version on."""
+"""First version in which producers support TRANSACTION_ABORTABLE."""
 ADDS_GROUP_FROM = 5
-"""Committing adds the group to the transaction from this version on."""
+"""First version in which a commit adds the group to the transaction."""
 TOPIC_IDS_FROM = 6
-"""Topics have ids in place of names from this version on, and groups more errors (KIP-1319)."""
+"""First version with topic ids in place of names, and with more errors of groups (KIP-1319)."""
 LOADING_KNOWN_FROM = 2
-"""Producers know COORDINATOR_LOAD_IN_PROGRESS from this version on (KAFKA-7296)."""
+"""First version in which producers support COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296)."""
 
 
 Ask = Callable[[Callable[[VerificationResult], object]], object]
-"""Asks another node, and passes its answer to a callback."""
+"""Function that sends a request to another node, and passes the result to a callback."""
 
 
 class Topics(Protocol):
-    """What the handler needs of the topics."""
+    """The topics, as the handler uses them."""
 
     def exists(self, name: str, partition: int) -> bool: ...
     def topic_id(self, name: str) -> bytes | None: ...
@@ -73,11 +73,11 @@ class TransactionalOffsets:
         self.verifies = verifies
 
     def handlers(self) -> dict[int, Any]:
-        """The handler by API key."""
+        """Return the handler by API key."""
         return {ApiKey.TXN_OFFSET_COMMIT: self.commit}
 
     def commit(self, context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
-        """Answered when the offsets are durable."""
+        """Handle a TxnOffsetCommit. The response is sent when the offsets are durable."""
         refused = self._take_out_unknown(request, context.api_version)
         if not request.topics:
             return TxnOffsetCommitResponse(topics=refused.topics)
@@ -129,8 +129,8 @@ class TransactionalOffsets:
     def _participation(
         self, request: TxnOffsetCommitRequest, version: int, told: VerificationResult | None
     ) -> tuple[ErrorCode, int, Ask | None]:
-        """Why the producer may not commit for the group; or NONE, and the epoch that must be durable first; or how to
-        ask another node.
+        """Return the error if the producer may not commit for the group; or NONE, and the flush epoch that must be
+        durable first; or a function that sends the check to another node.
         """
         index = self.coordinator.partitions.of(request.group_id)
         partition = self.find_partition(OFFSETS_TOPIC, index)
@@ -157,7 +157,7 @@ class TransactionalOffsets:
     def _take_out_unknown(
         self, request: TxnOffsetCommitRequest, version: int
     ) -> TopicResponseMerger[TxnOffsetCommitResponseTopic]:
-        """Remove unknown topics and partitions, and name the others. Returns their errors."""
+        """Remove unknown topics and partitions from the request, and set the names of the others. Return the errors."""
         refused = TopicResponseMerger[TxnOffsetCommitResponseTopic]()
         known: list[TxnOffsetCommitRequestTopic] = []
         for topic in request.topics:
@@ -194,7 +194,7 @@ class TransactionalOffsets:
 
 
 def _as_commit_error(error: ErrorCode, version: int) -> ErrorCode:
-    """The error that a producer gets for the transaction coordinator's refusal."""
+    """Return the producer's error for an error of the transaction coordinator."""
     if error is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if error is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:

@@ -4,10 +4,12 @@
 bytes ── batches ──── sections ────── records ──┬─ offset commits: programs ─────────── columns
          CRC, place   decompressed    positions ├─ other types: kafka_wire's decoders ─ rows ── columns
                                       of keys,  ├─ control records: markers
-                                       values    └─ anything refused: quarantine, with the reason
+                                      values    └─ anything rejected: quarantine, with the reason
 ```
+
 For offset commits everything stays an array of positions in one buffer up to the columns: no record becomes a Python
-object. What a kernel refuses goes to `plain`, which finds the reason, or makes a row after all (records with headers).
+object. Data that a kernel rejects goes to `plain`, which finds the reason, or makes a row after all (records with
+headers).
 """
 
 from __future__ import annotations
@@ -89,8 +91,8 @@ COMMIT_SCHEMA = encoded_schema(OFFSET_COMMITS)
 
 @dataclass(slots=True)
 class Decoded:
-    """`tables` has the record batches of each kind with rows. Batches up to `at` were read; `ended` says why the step
-    ended there: kernels.DONE, CUT_SHORT, NO_BATCH, or FULL if its memory is used up.
+    """The result of `decode`. `tables` has the record batches of each kind with rows. Batches up to `at` were read;
+    `ended` is the reason why the step ended there: kernels.DONE, CUT_SHORT, NO_BATCH, or FULL if its memory is used up.
     """
 
     at: int
@@ -123,7 +125,7 @@ class _Rows:
 def decode(buf: Bytes, at: int, end: int, base: int, wanted: Wanted, *, compiled: bool | None = None) -> Decoded:
     """Decode the whole batches in buf[at:end]. `base` is the position of buf[0] in the file.
 
-    `compiled` chooses the implementation: None uses the kernels if numba is installed.
+    `compiled` selects the implementation: None uses the kernels if numba is installed.
     """
     if compiled is None:
         compiled = kernels.HAVE_NUMBA
@@ -157,7 +159,7 @@ def _decode_plain(buf: Bytes, at: int, end: int, base: int, wanted: Wanted) -> D
 
 
 def _scan(buf: Bytes, at: int, end: int, *, with_crc: bool) -> tuple[Ints, int, int]:
-    """(table of batches, position after them, why the walk ended)."""
+    """Return (table of batches, position after them, reason why the walk ended)."""
     table = np.empty((min(BATCHES_AT_ONCE, (end - at) // HEADER_BYTES + 1), BATCH_COLUMNS), np.int64)
     found, after, ended = kernels.scan_batches(buf, at, end, with_crc, table)
     return table[:found], after, ended
@@ -190,7 +192,7 @@ def _plain_batch(buf: Bytes, batch: Ints, base: int, wanted: Wanted, rows: _Rows
 
 
 def _sections(buf: Bytes, batches: Ints, wanted: Wanted) -> tuple[Bytes, Ints, Ints, list[int]]:
-    """(buffer, position of each batch's records in it, the batches that fitted, the batches refused so far).
+    """Return (buffer, position of each batch's records in it, the batches that fitted, the batches rejected so far).
 
     Decompressed records are appended to the buffer, so that one buffer holds everything.
     """
@@ -263,12 +265,12 @@ class _Side:
         return values
 
     def data(self, row: int, column: int) -> bytes | None:
-        """The key or value of one record; `column` is that of its start."""
+        """Return the key or value of one record; `column` is that of its start."""
         at, end = self.records[column, row], self.records[column + 1, row]
         return None if at < 0 else self.buf[at:end].tobytes()
 
     def place(self, row: int) -> Row:
-        """The columns of a record that come from its batch."""
+        """Return the columns of a record that come from its batch."""
         batch = self.batches[self.records[BATCH, row]]
         timestamp, producer_id = int(self.records[TIMESTAMP, row]), int(batch[PRODUCER_ID])
         return {
@@ -378,7 +380,7 @@ class Ran:
 
 
 def _commits(side: _Side, wanted: Wanted, rows: _Rows, decoded: Decoded) -> None:
-    """Offset commits: keys first, so that a group or topic that is not wanted costs only its key."""
+    """Decode offset commits: keys first, so that an unwanted group or topic costs only its key."""
     buf, records = side.buf, side.records
     keys = Ran(KEY, buf, records[KEY_AT] + 2, records[KEY_END], np.zeros(side.count, np.int64))
     for row in np.flatnonzero(keys.bad).tolist():
@@ -420,7 +422,7 @@ def _good(texts_: tuple[Ints, Ints], good: Any) -> tuple[Ints, Ints]:
 
 
 def _record_columns(side: _Side, wanted: Wanted, dead: Any, versions: Ints) -> dict[str, pa.Array]:
-    """The columns that all records have, whatever their type."""
+    """Return the columns that all records have, whatever their type."""
     producer_ids = side.of_batch(PRODUCER_ID)
     nobody = producer_ids == -1
     records = side.records
@@ -440,7 +442,7 @@ def _record_columns(side: _Side, wanted: Wanted, dead: Any, versions: Ints) -> d
 
 
 def _commit_values(buf: Bytes, values: Ran, kept: Ints, dead: Any) -> dict[str, pa.Array]:
-    """The columns of OffsetCommitValue, with the names and sentinels of `kinds`; null for a tombstone."""
+    """Return the columns of OffsetCommitValue, with the names and sentinels of `kinds`; null for a tombstone."""
     found: dict[str, pa.Array] = {}
     for declared in schema_of(OffsetCommitValue).fields:
         name, type_ = column_name(declared), column_type(declared.type)

@@ -19,7 +19,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 def integers(values: Ints, type_: pa.DataType, null: Mask | None = None) -> pa.Array:
-    """A column of integers; null if `null` is true."""
+    """Return a column of integers; null if `null` is true."""
     return pa.array(values.astype(type_.to_pandas_dtype(), copy=False), type_, mask=null)
 
 
@@ -30,7 +30,7 @@ def constant(value: int | None, type_: pa.DataType, count: int) -> pa.Array:
 
 
 def texts(buf: Bytes, at: Ints, end: Ints) -> pa.Array:
-    """The texts buf[at:end] as a string column; null if `at` is -1. They must be valid UTF-8."""
+    """Return the texts buf[at:end] as a string column; null if `at` is -1. The texts must be valid UTF-8."""
     count = len(at)
     offsets = np.empty(count + 1, np.int32)
     data = np.empty(int((end - at).sum()), np.uint8)
@@ -42,7 +42,7 @@ def texts(buf: Bytes, at: Ints, end: Ints) -> pa.Array:
 
 
 SECRET = np.frombuffer(secrets.token_bytes(16), np.uint64)
-"""Of this process's hashes: see kernels.intern."""
+"""The secret of this process's hashes: see kernels.intern."""
 
 
 class Interned:
@@ -56,13 +56,13 @@ class Interned:
         self.values: list[bytes] = [buf[at[row] : end[row]].tobytes() for row in first[:count]]
 
     def column(self, values: Sequence[str | None], keep: Ints | None = None) -> pa.DictionaryArray:
-        """A dictionary column of the rows `keep` (None: all), with `values` in place of the texts."""
+        """Return a dictionary column of the rows `keep` (None: all), with `values` in place of the texts."""
         ids = self.ids if keep is None else self.ids[keep]
         return pa.DictionaryArray.from_arrays(pa.array(ids, pa.int32(), mask=ids < 0), pa.array(values, pa.string()))
 
 
 def topic_ids(buf: Bytes, at: Ints, end: Ints) -> pa.DictionaryArray:
-    """Uuids in Kafka's text form, null for the zero uuid."""
+    """Return uuids in Kafka's text form, null for the zero uuid."""
     interned = Interned(buf, at, end)
     return interned.column([topic_id_text(value) for value in interned.values])
 
@@ -72,7 +72,7 @@ ENCODED = {OFFSET_COMMITS: ("group_id", "topic", "topic_id")}
 
 
 def encoded_schema(kind: str) -> pa.Schema:
-    """The schema of a kind's record batches as `chunk` makes them."""
+    """Return the schema of a kind's record batches as `chunk` makes them."""
     coded = ENCODED.get(kind, ())
     schema = KINDS[kind].schema
     return pa.schema(
@@ -81,14 +81,14 @@ def encoded_schema(kind: str) -> pa.Schema:
 
 
 def decoded_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch without dictionaries, for readers that cannot use them: Spark's."""
+    """Return the batch without dictionaries, for readers that cannot use them: Spark's."""
     columns = [c.dictionary_decode() if isinstance(c, pa.DictionaryArray) else c for c in batch.columns]
     names = [f.with_type(c.type) for f, c in zip(batch.schema, columns, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(names))
 
 
 def batch_of_rows(kind: str, rows: Sequence[Row], log_partition: int | None, source: str | None) -> pa.RecordBatch:
-    """Rows as the record batch of their kind. Missing columns are null."""
+    """Return rows as the record batch of their kind. Missing columns are null."""
     schema = encoded_schema(kind)
     columns: list[Any] = []
     for name, type_ in zip(schema.names, schema.types, strict=True):

@@ -1,9 +1,9 @@
 """The loops over bytes that are worth compiling: batches, records, flat messages, texts.
 
-They are plain Python, which numba compiles if it is installed (and caches beside this file or in the user's cache
+The loops are plain Python, which numba compiles if it is installed (and caches beside this file or in the user's cache
 directory). Without numba, `chunk` uses `plain` instead: interpreted, these loops would be slower than the decoders of
-`protocol`. None of them raises or explains: they refuse with a number, and what they refused is passed to `protocol`'s
-own decoder, which gives the reason in words. Both accept the same bytes, which a property test checks.
+`protocol`. No loop raises or explains: each rejects data with a number, and the rejected data is passed to `protocol`'s
+own decoder, which returns the reason in words. Both accept the same bytes; a property test checks that.
 
 Positions are absolute in `buf`. Integers are int64 throughout, so that each loop is compiled once.
 """
@@ -24,7 +24,7 @@ Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 try:
-    if "_COORDINATORD_WITHOUT_NUMBA" in os.environ:  # for little data: to load numba takes longer
+    if "_COORDINATORD_WITHOUT_NUMBA" in os.environ:  # for little data: loading numba takes longer
         raise ImportError
     from numba import njit
 
@@ -34,7 +34,7 @@ except ImportError:
 
 
 def _compile(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, compiled at its first call; unchanged without numba."""
+    """Return the function, compiled at its first call; unchanged without numba."""
     if not HAVE_NUMBA:
         return function
     compiled: Callable[..., Any]
@@ -52,7 +52,7 @@ POSITION, AFTER, BASE_OFFSET, LAST_DELTA, ATTRIBUTES, BASE_TIMESTAMP, MAX_TIMEST
 COUNT, SOUND = 9, 10
 BATCH_COLUMNS = 11
 
-# --- why a walk over batches ended -----------------------------------------------------------------------------------
+# --- reasons for the end of a walk over batches ----------------------------------------------------------------------
 DONE, CUT_SHORT, NO_BATCH, FULL = range(4)
 
 # --- columns of a table of record sections (one per batch: the position of its decompressed records) ------------------
@@ -69,7 +69,7 @@ MAX_UVARINT_BYTES = 5
 
 
 def _crc_tables() -> npt.NDArray[np.uint32]:
-    """CRC-32C, eight bytes per step: the k-th table is that of a byte followed by k zero bytes."""
+    """Return the tables of CRC-32C, eight bytes per step: the k-th is that of a byte followed by k zero bytes."""
     tables = np.zeros((8, 256), np.uint32)
     for byte in range(256):
         crc = byte
@@ -87,7 +87,7 @@ _CRC = _crc_tables()
 
 @_compile
 def crc32c(buf, at, end):  # type: ignore[no-untyped-def]
-    """CRC-32C of buf[at:end], as an int64."""
+    """Return the CRC-32C of buf[at:end], as an int64."""
     crc = np.uint32(0xFFFFFFFF)
     while end - at >= 8:
         crc ^= (
@@ -115,7 +115,7 @@ def crc32c(buf, at, end):  # type: ignore[no-untyped-def]
 
 @_compile
 def _big_endian(buf, at, size):  # type: ignore[no-untyped-def]
-    """A signed integer of `size` bytes."""
+    """Return the signed big-endian integer of `size` bytes."""
     value = np.int64(buf[at])
     if value > 127:
         value -= 256
@@ -125,7 +125,7 @@ def _big_endian(buf, at, size):  # type: ignore[no-untyped-def]
 
 
 def _at_once(buf: Any, at: int, size: int) -> int:
-    """The same, in one call."""
+    """Return the result of `_big_endian`, in one call."""
     return int.from_bytes(buf[at : at + size].tobytes(), "big", signed=True)
 
 
@@ -135,7 +135,7 @@ if not HAVE_NUMBA:
 
 @_compile
 def scan_batches(buf, at, end, with_crc, out):  # type: ignore[no-untyped-def]
-    """Fill `out` with the batches from `at` on; (how many, position of the next one, why the walk ended)."""
+    """Fill `out` with the batches from `at` on; return (their number, position of the next one, why the walk ended)."""
     found = 0
     while at < end:
         if found == out.shape[0]:
@@ -162,7 +162,7 @@ def scan_batches(buf, at, end, with_crc, out):  # type: ignore[no-untyped-def]
         row[SOUND] = 1
         if with_crc and crc32c(buf, at + 21, after) != _big_endian(buf, at + 17, 4) & 0xFFFFFFFF:
             row[SOUND] = 0
-            # The length itself may be wrong: trust it if another batch follows.
+            # The length itself may be wrong: it is accepted if another batch follows.
             if end - after >= LENGTH_OVERHEAD + 5 and (
                 buf[after + 16] != MAGIC or _big_endian(buf, after + 8, 4) < HEADER_BYTES - LENGTH_OVERHEAD
             ):
@@ -174,7 +174,7 @@ def scan_batches(buf, at, end, with_crc, out):  # type: ignore[no-untyped-def]
 
 @_compile
 def _varint(buf, at, end):  # type: ignore[no-untyped-def]
-    """(zigzag varint, position after it); a position of -1 if there is none."""
+    """Return (zigzag varint, position after it); a position of -1 if there is none."""
     result = np.uint64(0)
     for index in range(MAX_VARLONG_BYTES):
         if at >= end:
@@ -191,8 +191,8 @@ def _varint(buf, at, end):  # type: ignore[no-untyped-def]
 
 @_compile
 def read_records(buf, sections, batches, append_time_bit, out, bad):  # type: ignore[no-untyped-def]
-    """Fill the columns of `out` with the records of all sections; returns how many. `bad[n]` is set for a refused
-    section, of which no record is in `out`. Records with headers are refused, too: no coordinator writes any.
+    """Fill the columns of `out` with the records of all sections; return their number. `bad[n]` is set for a rejected
+    section, of which no record is in `out`. Records with headers are rejected, too: no coordinator writes any.
     """
     found = 0
     for number in range(sections.shape[0]):
@@ -253,7 +253,7 @@ def read_records(buf, sections, batches, append_time_bit, out, bad):  # type: ig
 
 @_compile
 def utf8(buf, at, end):  # type: ignore[no-untyped-def]
-    """Whether buf[at:end] is UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF."""
+    """Return whether buf[at:end] is UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF."""
     while at < end:
         lead = buf[at]
         at += 1
@@ -289,7 +289,7 @@ def utf8(buf, at, end):  # type: ignore[no-untyped-def]
 
 @_compile
 def _uvarint(buf, at, end):  # type: ignore[no-untyped-def]
-    """(unsigned varint of at most 31 bits, position after it); a position of -1 if there is none."""
+    """Return (unsigned varint of at most 31 bits, position after it); a position of -1 if there is none."""
     result = np.int64(0)
     for index in range(MAX_UVARINT_BYTES):
         if at >= end:
@@ -304,7 +304,7 @@ def _uvarint(buf, at, end):  # type: ignore[no-untyped-def]
 
 @_compile
 def _field(buf, at, end, operation, slot, parameter, row, ints, texts_at, texts_end):  # type: ignore[no-untyped-def]
-    """Read one field; returns the position after it, -1 if it is missing or invalid."""
+    """Read one field; return the position after it, -1 if the field is missing or invalid."""
     if operation == INT:
         if parameter > end - at:
             return -1
@@ -339,7 +339,9 @@ def _field(buf, at, end, operation, slot, parameter, row, ints, texts_at, texts_
 
 @_compile
 def _tags(buf, at, end, code, first, known, row, ints, texts_at, texts_end):  # type: ignore[no-untyped-def]
-    """Read a tag buffer whose known tags are the `known` rows of code from `first` on; the position after it, or -1."""
+    """Read a tag buffer whose known tags are the `known` rows of code from `first` on; return the position after it, or
+    -1.
+    """
     count, at = _uvarint(buf, at, end)
     if at < 0 or count > end - at:
         return -1
@@ -365,7 +367,7 @@ def _tags(buf, at, end, code, first, known, row, ints, texts_at, texts_end):  # 
 @_compile
 def run_programs(buf, at_of, end_of, version_of, code, starts, defaults, ints, texts_at, texts_end, bad):  # type: ignore[no-untyped-def]
     """Decode the message in buf[at_of[n]:end_of[n]] in version version_of[n] for every n; `bad[n]` is set if it is
-    refused. An at_of of -1 is a null, whose row keeps the defaults.
+    rejected. An at_of of -1 is a null, whose row keeps the defaults.
     """
     for row in range(at_of.shape[0]):
         for slot in range(ints.shape[0]):
@@ -409,7 +411,7 @@ def _sip_round(a, b, c, d):  # type: ignore[no-untyped-def]
 
 @_compile
 def sip_hash(buf, at, end, secret):  # type: ignore[no-untyped-def]
-    """SipHash-1-3 of buf[at:end], with a secret of two uint64: as Python hashes strings, and for the same reason."""
+    """Return SipHash-1-3 of buf[at:end], with a secret of two uint64: Python's hash of strings, for the same reason."""
     a, b = secret[0] ^ np.uint64(0x736F6D6570736575), secret[1] ^ np.uint64(0x646F72616E646F6D)
     c, d = secret[0] ^ np.uint64(0x6C7967656E657261), secret[1] ^ np.uint64(0x7465646279746573)
     size = end - at
@@ -432,9 +434,9 @@ def sip_hash(buf, at, end, secret):  # type: ignore[no-untyped-def]
 
 @_compile
 def intern(buf, at_of, end_of, secret, table, ids, first):  # type: ignore[no-untyped-def]
-    """Number the texts buf[at_of[n]:end_of[n]] by their bytes, in order of appearance, nulls -1. Returns how many.
+    """Number the texts buf[at_of[n]:end_of[n]] by their bytes, in order of appearance, nulls -1. Return how many.
     `table` must be filled with -1; its size must be a power of two above the number of rows. `first[id]` becomes the
-    first row with that text. Who does not know the `secret` of the hash cannot choose texts of one place in the table.
+    first row with that text. Without the `secret` of the hash, a client cannot choose texts that collide in the table.
     """
     found = 0
     mask = table.shape[0] - 1

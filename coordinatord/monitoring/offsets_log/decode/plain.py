@@ -1,6 +1,6 @@
 """A section of a log, decoded record by record in plain Python: used without numba, and the oracle of `chunk`.
 
-It uses nothing of `kernels`: batches, records, keys and values are read by `kafka_wire` alone.
+This module uses nothing of `kernels`: `kafka_wire` alone reads batches, records, keys and values.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ MAX_INT64 = 2**63 - 1
 
 
 def decode_batch(data: bytes, at: int, header: BatchHeader, position: int, wanted: Wanted) -> Iterator[tuple[str, Row]]:
-    """(kind, row) of all wanted records in the batch at `data[at:]`. `position` is the batch's position in its file."""
+    """Return (kind, row) of all wanted records in the batch at `data[at:]`. `position` is the batch's position in its
+    file.
+    """
     try:
         check_crc(data, at, header)
         records = batch_records(data, at, header)
@@ -52,7 +54,7 @@ def decode_batch(data: bytes, at: int, header: BatchHeader, position: int, wante
 
 
 def check_framing(data: bytes, at: int, header: BatchHeader, end: int) -> None:
-    """Trust the length of a batch with a wrong CRC only if another batch follows it; DecodeError otherwise."""
+    """Raise DecodeError for a batch with a wrong CRC, unless another batch follows it, which confirms its length."""
     try:
         check_crc(data, at, header)
     except DecodeError as wrong:
@@ -66,7 +68,9 @@ def check_framing(data: bytes, at: int, header: BatchHeader, end: int) -> None:
 
 
 def batch_records(data: bytes, at: int, header: BatchHeader) -> list[OffsetKeyValue]:
-    """The records of a batch with a valid CRC, all of whose offsets lie within it; DecodeError otherwise."""
+    """Return the records of a batch with a valid CRC. Raises DecodeError unless all their offsets are within the
+    batch.
+    """
     if header.base_offset < 0 or header.last_offset_delta < 0 or header.last_offset > MAX_INT64:
         raise DecodeError(f"a batch cannot have the offsets {header.base_offset} to {header.last_offset}")
     records = key_values(data, at, header)
@@ -81,7 +85,7 @@ def batch_records(data: bytes, at: int, header: BatchHeader) -> list[OffsetKeyVa
 
 
 def marker_rows(record: OffsetKeyValue, header: BatchHeader) -> Iterator[tuple[str, Row]]:
-    """The row of a control record."""
+    """Return the row of a control record."""
     offset, timestamp, key, value = record
     try:
         marker = read_end_marker(key, value)
@@ -121,8 +125,8 @@ def _record(record: OffsetKeyValue, header: BatchHeader, wanted: Wanted) -> Iter
 
 
 def record_rows(key: bytes | None, value: bytes | None, place: Row, wanted: Wanted) -> Iterator[tuple[str, Row]]:
-    """The rows of one record. `place` has the columns that come from neither key nor value, including the first two of
-    every table.
+    """Return the rows of one record. `place` has the columns that come from neither key nor value, including the first
+    two of every table.
     """
     offset, timestamp = place["log_offset"], place["timestamp_ms"]
     try:

@@ -1,4 +1,4 @@
-"""A flat declaration as a table of numbers, for the kernel that decodes millions of them.
+"""A flat declaration as a table of numbers, for the kernel that decodes millions of messages.
 
 `kafka_wire.generate` makes Python functions of a declaration; this module makes rows of integers, which
 `kernels.run_programs` interprets. So the columnar decoder has no second description of OffsetCommitKey and
@@ -47,7 +47,7 @@ class Programs:
 
 
 def programs_of(cls: type[Any]) -> Programs:
-    """The programs of a flat message; TypeError if it has arrays, bytes or structs."""
+    """Return the programs of a flat message. Raises TypeError if the message has arrays, bytes or structs."""
     schema = schema_of(cls)
     ints = {f.name: n for n, f in enumerate(f for f in schema.fields if f.type.kind in _INT_BYTES)}
     texts = {f.name: n for n, f in enumerate(f for f in schema.fields if f.type.kind in ("string", "uuid"))}

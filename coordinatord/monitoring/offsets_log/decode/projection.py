@@ -1,4 +1,4 @@
-"""A reader's selection: kinds, groups, topics, a range of offsets. Applied before anything is decoded."""
+"""A reader's selection: kinds, groups, topics, a range of offsets. Applied before decoding."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coordinatord.monitoring.offsets_log.decode.row_types import KIND_OF_TYPE, K
 
 
 class Names:
-    """A selection of names: exact ones, and patterns with `*` and `?`. Caches its answers: names repeat."""
+    """A selection of names: exact ones, and patterns with `*` and `?`. Results are cached, because names repeat."""
 
     def __init__(self, names: Iterable[str], patterns: bool = True) -> None:
         self.names = tuple(names)
@@ -47,8 +47,8 @@ def _is_pattern(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """None in a field means all. Offsets are those of the log; `next_offset` is excluded. For the quarantine, `source`
-    and `base` name the file and the buffer's position in it.
+    """The selection. None in a field means all. Offsets are those of the log; `next_offset` is excluded. `source` names
+    the input in rows of the quarantine.
     """
 
     kinds: frozenset[str] = frozenset(KINDS)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from coordinatord.monitoring.offsets_log.decode.rows import Row
 
-#: Of a longer damaged section, only this much is stored: `source` and `position` say where all of it is.
+#: Stored bytes of a longer damaged section: `source` and `position` locate the whole section.
 MAX_BYTES = 1 << 20
 
-# --- levels: what a row represents ------------------------------------------------------------------------------------
+# --- levels of rows --------------------------------------------------------------------------------------------------
 RECORD = "record"  # one record: `key` and `value` are its bytes
 MEMBER = "member"  # a subscription or assignment in a record that is also a row of group_generations: `bytes`
 BATCH = "batch"  # a whole batch: `bytes`
@@ -31,7 +31,7 @@ def record_row(offset: int, timestamp: int | None, key: bytes | None, value: byt
 def bytes_row(
     level: str, offset: int | None, timestamp: int | None, data: bytes, size: int, position: int | None, reason: str
 ) -> Row:
-    """`data` may be only the beginning of the `size` bytes."""
+    """Return a row for `size` damaged bytes, of which `data` may be only the beginning."""
     return {
         "log_offset": offset,
         "timestamp_ms": timestamp,

@@ -28,7 +28,7 @@ QUARANTINE = "quarantine"
 
 _TOLD = {"OffsetCommit": OFFSET_COMMITS, "GroupMetadata": GROUP_GENERATIONS}
 
-#: Fields whose name lacks the unit, or would be mistaken for a column of the log's.
+#: Fields whose name lacks the unit, or equals the name of a column of the log.
 RENAMED = {
     "group": "group_id",
     "offset": "committed_offset",
@@ -42,7 +42,7 @@ RENAMED = {
     "version": "metadata_version",
 }
 
-#: Fields in which -1 stands for none.
+#: Fields in which -1 means none.
 NONE_IS_MINUS_ONE = {
     "leader_epoch",
     "expire_timestamp",
@@ -51,7 +51,7 @@ NONE_IS_MINUS_ONE = {
     "rebalance_timeout_ms",
     "validated_topology_epoch",
 }
-#: Fields in which 0 stands for none.
+#: Fields in which 0 means none.
 NONE_IS_ZERO = {"assignment_timestamp"}
 
 #: The place of a row: first in every table.
@@ -97,7 +97,7 @@ def column_name(field: Field) -> str:
 
 
 def column_type(type_: Type) -> pa.DataType:
-    """The Arrow type of a declared type."""
+    """Return the Arrow type of a declared type."""
     if type_.element is not None:
         return pa.list_(pa.field("element", column_type(type_.element)))  # Spark's name
     if type_.struct is MemberMetadata:
@@ -112,7 +112,9 @@ def struct_type(cls: type[Any]) -> pa.StructType:
 
 
 def _member_type() -> pa.StructType:
-    """A member of a classic group: its two blobs decoded by the consumer protocol, and raw if that is not possible."""
+    """Return the type of a member of a classic group: its two blobs decoded by the consumer protocol, or raw if that is
+    not possible.
+    """
     fields: list[pa.Field] = []
     for field in schema_of(MemberMetadata).fields:
         if field.name in _BLOBS:
@@ -127,7 +129,7 @@ _BLOBS: dict[str, type[Any]] = {"subscription": ConsumerProtocolSubscription, "a
 
 
 def kind_name(key_class: type[Any]) -> str:
-    """ConsumerGroupMetadataKey -> consumer_group_metadata."""
+    """Return the name of the kind: ConsumerGroupMetadataKey -> consumer_group_metadata."""
     name = key_class.__name__.removesuffix("Key")
     return _TOLD.get(name) or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 

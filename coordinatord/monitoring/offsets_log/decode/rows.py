@@ -1,4 +1,4 @@
-"""One record as a row: decodes keys and values with the generated decoders of `kafka_wire` to plain Python values.
+"""One record as a row: the generated decoders of `kafka_wire` decode keys and values to plain Python values.
 
 Used for all kinds but offset commits, and as the oracle for those.
 """
@@ -35,7 +35,7 @@ class Damage(NamedTuple):
 
 
 class Refused(Exception):
-    """A record that becomes no row; the text gives the reason. `record_type` is None if not even that can be read."""
+    """A record that becomes no row; the text is the reason. `record_type` is None if not even the type is readable."""
 
     def __init__(self, reason: str, record_type: int | None = None) -> None:
         super().__init__(reason)
@@ -43,12 +43,12 @@ class Refused(Exception):
 
 
 def topic_id_text(topic_id: bytes) -> str | None:
-    """A uuid in Kafka's text form; None for the zero uuid."""
+    """Return a uuid in Kafka's text form; None for the zero uuid."""
     return None if topic_id == ZERO_UUID else base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 
 def record_type_of(key: bytes | None) -> int:
-    """The first int16 of a key. Raises Refused if it is missing or not declared."""
+    """Return the first int16 of a key. Raises Refused if the key is missing or its type not declared."""
     if key is None:
         raise Refused("the record has no key")
     if len(key) < 2:
@@ -60,7 +60,7 @@ def record_type_of(key: bytes | None) -> int:
 
 
 def decode_key(record_type: int, key: bytes) -> Row:
-    """The columns of a key."""
+    """Return the columns of a key. Raises Refused."""
     cls = RECORD_TYPES[record_type][0]
     try:
         return _reader(cls)(decoder(cls, 0)(key, 2, len(key)))
@@ -69,7 +69,7 @@ def decode_key(record_type: int, key: bytes) -> Row:
 
 
 def decode_value(record_type: int, value: bytes) -> tuple[Row, list[Damage]]:
-    """The columns of a value, including `value_version`, and its unreadable parts."""
+    """Return the columns of a value, including `value_version`, and its unreadable parts. Raises Refused."""
     cls = RECORD_TYPES[record_type][1]
     damage: list[Damage] = []
     try:
@@ -115,7 +115,7 @@ _readers: dict[type[Any], Callable[[Any], Row]] = {}
 
 
 def _reader(cls: type[Any]) -> Callable[[Any], Row]:
-    """A function from a message of `cls` to its columns."""
+    """Return a function from a message of `cls` to its columns."""
     if cls not in _readers:
         _readers[cls] = _make_reader(cls)
     return _readers[cls]
@@ -143,7 +143,7 @@ def _converter(field: Field) -> Callable[[Any], Any] | None:
 
 
 def _type_converter(type_: Type) -> Callable[[Any], Any] | None:
-    """A function from a value to what its Arrow column takes; None if no conversion is needed."""
+    """Return a function from a value to the value in its Arrow column; None if no conversion is needed."""
     if type_.kind == "uuid":
         return topic_id_text
     if type_.element is not None:

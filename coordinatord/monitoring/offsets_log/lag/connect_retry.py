@@ -1,4 +1,4 @@
-"""How long a broker is waited for, and what the user is told meanwhile."""
+"""Time limits of connections to a broker, and the message to the user meanwhile."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from coordinatord.monitoring.offsets_log.source.options import PATIENCE_S
 from coordinatord.monitoring.offsets_log.source.segments import Refused, SourceError
 
 QUICKLY_S = 3
-"""A reachable broker answers within this time. For a slower one, the user is told of the wait."""
+"""Seconds within which a reachable broker responds. For a slower one, the user gets a message about the wait."""
 
 Answer = TypeVar("Answer")
 
 
 def patiently(ask: Callable[[int], Answer], tell: Callable[[str], object]) -> Answer:
-    """What `ask` returns, which gets how many seconds to wait. If it fails within the first few, `tell` says why before
-    it is asked again. Raises SourceError, without a second attempt where a port refuses.
+    """Return the result of `ask`, which gets the number of seconds to wait. If the first attempt times out, `tell` gets
+    the reason before a second, longer one. Raises SourceError, without a second attempt if the port refuses
+    connections.
     """
     began_s = time.monotonic()
     try:
@@ -32,11 +33,11 @@ def patiently(ask: Callable[[int], Answer], tell: Callable[[str], object]) -> An
 
 
 def reach(bootstrap: str, settings: Mapping[str, Any], tell: Callable[[str], object]) -> None:
-    """Return when a broker answers. Raises SourceError."""
+    """Return when a broker responds. Raises SourceError."""
     from coordinatord.monitoring.offsets_log.source.connecting import AtAPrompt, connected
 
     def connect(patience_s: int) -> None:
         with connected(bootstrap, settings, patience_s, AtAPrompt):
-            """It answers."""
+            """A broker responds: nothing else is needed."""
 
     patiently(connect, tell)

@@ -1,4 +1,4 @@
-"""The records of one log, folded into what the rules of lag and status need.
+"""Fold of the records of one log into the input of the rules of lag and status.
 
 A group has one log, a partition of `__consumer_offsets`, so that logs can be folded independently of each other.
 """
@@ -27,7 +27,7 @@ from coordinatord.monitoring.offsets_log.lag.histories import Histories
 from coordinatord.monitoring.offsets_log.lag.known import Key, Known, Written
 
 OTHER_GROUPS = {"share_group_metadata": "share", "streams_group_metadata": "streams"}
-"""The kinds of records that say that a group of another type exists, and that type."""
+"""Kinds of records that show the existence of a group of another type, and that type."""
 
 KINDS = frozenset(
     {
@@ -46,19 +46,19 @@ COMMIT_COLUMNS = (
 )  # fmt: skip
 
 _COMMIT: Callable[[Any], Commit] = partial(tuple.__new__, Commit)
-"""Makes a commit of a tuple, without a call of Python's for each."""
+"""Makes a commit from a tuple, without a Python function call for each."""
 
 
 class Fold:
-    """One log. `take` gets its record batches, chunk by chunk in their order."""
+    """The fold of one log. `take` adds its record batches, chunk by chunk in their order."""
 
     def __init__(self, window_ms: int, histories: Histories | None = None) -> None:
-        """`histories`, which folds may share, take the same record batches."""
+        """`histories`, which folds may share, receive the same record batches."""
         self.window_ms = window_ms
         self.histories = histories
         self.records = 0
         self.undecoded = 0
-        """Pieces of the log that could not be decoded, if the quarantine is read."""
+        """Number of pieces of the log that could not be decoded, if the quarantine is read."""
         self.trails: dict[Key, Trail] = {}
         self.groups: dict[str, Known] = {}
         self.names: dict[str, str] = {}
@@ -66,14 +66,14 @@ class Fold:
         self.others: dict[str, str] = {}
         """Groups of other types, share and streams, by id."""
         self._effective: dict[Key, int] = {}
-        """The log's offset of the last effective write."""
+        """Offset in the log of the last effective write."""
         self._open: dict[int, list[Written]] = {}
-        """What open transactions have written, by producer id."""
+        """Writes of open transactions, by producer id."""
         self.ended: list[tuple[int, Written]] = []
-        """What transactions have committed, with the marker's offset in the log, for the histories."""
+        """Commits of ended transactions, with the marker's offset in the log, for the histories."""
 
     def topic_ids(self) -> set[str]:
-        """Those of the partitions that members have: records of current assignments have no names."""
+        """Return the topic ids of the members' partitions: records of current assignments have no names."""
         return {each for known in self.groups.values() for owned in known.current.values() for each, _ in owned}
 
     def take(self, chunk: Sequence[tuple[str, pa.RecordBatch]]) -> None:
@@ -116,7 +116,7 @@ class Fold:
         return len(commits) == 1 and not pc.any(commits[0].column("transactional")).as_py()
 
     def _plain(self, batch: pa.RecordBatch) -> None:
-        """Commits without transactions, in their order: the same as `_write` of each, for millions of them."""
+        """Fold commits without transactions, in their order: equivalent to `_write` of each, for millions of them."""
         names = [batch.column(name).dictionary_encode() for name in ("group_id", "topic")]
         groups, topics = (each.dictionary.to_pylist() for each in names)
         group, topic = (each.indices.to_numpy().astype(np.int64) for each in names)
@@ -140,7 +140,7 @@ class Fold:
         for number in range(len(keys)):
             begin, end = bounds[number], bounds[number + 1]
             gone = np.flatnonzero(offsets[begin:end] < 0)
-            if len(gone):  # what was committed before a tombstone does not count
+            if len(gone):  # commits before a tombstone do not count
                 begin += int(gone[-1]) + 1
                 trails[number] = None
             if begin < end:
@@ -163,7 +163,7 @@ class Fold:
             self.names |= {topic_id: topic for topic_id, topic in pairs if topic_id is not None}
 
     def _written(self, batch: pa.RecordBatch) -> Iterator[tuple[Written, int | None]]:
-        """Each commit, and the producer if it is one of a transaction."""
+        """Yield each commit, with the producer id if the commit is part of a transaction."""
         columns = [batch.column(name).to_pylist() for name in COMMIT_COLUMNS]
         self._name(batch)
         for group, topic, partition, offset, commit_ms, record_ms, log_offset, inside, producer, gone in zip(
@@ -175,7 +175,7 @@ class Fold:
             yield Written((group, topic, partition), value, made_ms or 0, log_offset), producer if inside else None
 
     def _write(self, written: Written, effective_ms: int) -> None:
-        """A transaction's commit has no effect if something later had one before its marker came."""
+        """Apply a write. A transaction's commit has no effect if a later write took effect before its marker."""
         if written.log_offset <= self._effective.get(written.key, -1):
             return
         self._effective[written.key] = written.log_offset
@@ -237,8 +237,9 @@ class Fold:
             known.current[member_id] = [(each["topic_id"], n) for each in owned for n in each["partitions"]]
 
     def forget(self) -> None:
-        """Drop what no rule asks for any more: members and groups that are gone, writes of forgotten offsets. For those
-        who follow a log for weeks; an open transaction may still come to them, so that nothing is dropped meanwhile.
+        """Drop data that no rule needs any more: members and groups that are gone, writes of forgotten offsets. For
+        callers that follow a log for weeks. No writes are dropped while a transaction is open, because it may still add
+        writes.
         """
         if not self._open:
             self._effective = {key: at for key, at in self._effective.items() if key in self.trails}
@@ -246,7 +247,7 @@ class Fold:
         for group, known in list(self.groups.items()):
             gone = {member_id: ms for member_id, (is_there, ms) in known.consumers.items() if not is_there}
             last = max(gone, key=lambda each: gone[each] or 0, default=None)
-            for member_id in gone.keys() - {last}:  # the last one tells since when the group is empty
+            for member_id in gone.keys() - {last}:  # the time of the last one is the start of the group's emptiness
                 del known.consumers[member_id]
             if not known.exists and group not in with_offsets:
                 del self.groups[group]

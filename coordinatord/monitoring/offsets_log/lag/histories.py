@@ -1,4 +1,4 @@
-"""The members and rebalances of the groups of a log, beside what `fold.py` makes of it: in bounded memory."""
+"""The members and rebalances of a log's groups, in addition to the results of `fold.py`, in bounded memory."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ Batches = list[tuple[str, pa.RecordBatch]]
 
 
 def no_names() -> Mapping[str, str]:
-    """For a log whose topic ids nothing can name."""
+    """Return no names: for a log whose topic ids have no known names."""
     return {}
 
 
 @dataclass(slots=True)
 class Histories:
-    """The history of each group; `take` gets the log's record batches in their order."""
+    """The history of each group; `take` adds the log's record batches in their order."""
 
     session_ms: int = SESSION_MS
     """group.consumer.session.timeout.ms of the cluster."""
     topic_names: Callable[[], Mapping[str, str]] = no_names
-    """Asks the cluster for topic names by id."""
+    """Requests topic names by id from the cluster."""
     is_counting: bool = True
-    """Whether rebalances and commits are counted."""
+    """True while rebalances and commits are counted."""
     names: dict[str, str] = field(default_factory=dict)
     """Topic names by id."""
     of: dict[str, History] = field(default_factory=dict)
     commits: Counter[str] = field(default_factory=Counter)
-    """Commits by group, those while `is_counting`."""
+    """Number of commits by group, of those while `is_counting`."""
     _nameless: set[str] = field(default_factory=set)
 
     def name_topics(self, chunks: Iterable[Batches]) -> None:
-        """Ask for the names of topic ids that come for the first time. Groups of the consumer protocol log ids. An id
-        that has no name then keeps its id, or a member would seem to have other partitions than it should.
+        """Request the names of topic ids that are new: groups of the consumer protocol log ids. An id that has no name
+        then keeps its id for good, or else a member would seem to have other partitions than it has.
         """
         found: set[str] = set()
         for kind, batch in (each for chunk in chunks for each in chunk if each[0] in CONSUMER_KINDS):
@@ -63,14 +63,14 @@ class Histories:
             self._nameless |= unknown - self.names.keys()
 
     def history(self, group: str) -> History:
-        """The group's history, a new one if it has none."""
+        """Return the group's history, a new one if it has none."""
         found = self.of.get(group)
         if found is None:
             found = self.of[group] = History(self.names, self.session_ms)
         return found
 
     def members(self, group: str, known: Known | None) -> Members:
-        """What is known of the group's members, by its last records and by its history."""
+        """Return the known data of the group's members, from its last records and its history."""
         members = Members() if known is None else known.members
         history = self.of.get(group)
         if history is None or members.has_any is None:
@@ -80,7 +80,7 @@ class Histories:
         return replace(members, how=history.went())
 
     def take(self, chunk: Batches, ended: Sequence[tuple[int, Written]]) -> None:
-        """Take a chunk that a fold has taken, and what transactions in it have committed (`Fold.ended`)."""
+        """Add a chunk that a fold has taken, and the commits of ended transactions in it (`Fold.ended`)."""
         self.name_topics([chunk])
         written = _by_group((batch for kind, batch in chunk if kind == OFFSET_COMMITS), ended)
         lived: dict[str, list[tuple[int, str, Any]]] = {}
@@ -105,12 +105,12 @@ class Histories:
             _note(history, commits, begin, 1 << 62)
 
     def begin(self, groups: Iterable[str]) -> None:
-        """Forget groups whose log was cut or made anew."""
+        """Drop groups whose log was truncated or recreated."""
         for group in groups:
             self.of.pop(group, None)
 
     def forget(self, alive: set[str], now_ms: int) -> None:
-        """Drop what is over; of other groups than these, everything."""
+        """Drop old partitions of the histories of `alive` groups, and all data of other groups."""
         for history in self.of.values():
             history.forget(now_ms)
         for name in self.of.keys() - alive:
@@ -128,7 +128,7 @@ class _Commits(NamedTuple):
 
 
 def _note(history: History, commits: Sequence[_Commits], begin: int, end: int) -> None:
-    """The commits between two offsets of the log."""
+    """Add the commits between two offsets of the log to a history."""
     for each in commits:
         low, high = np.searchsorted(each.offsets, (begin, end)).tolist()
         if low < high:
@@ -136,7 +136,7 @@ def _note(history: History, commits: Sequence[_Commits], begin: int, end: int) -
 
 
 def _by_group(batches: Iterable[pa.RecordBatch], ended: Sequence[tuple[int, Written]]) -> dict[str, list[_Commits]]:
-    """Commits by group and partition; those of transactions when these have `ended`."""
+    """Return commits by group and partition; those of transactions when these have `ended`."""
     columns = ("group_id", "topic", "partition", "log_offset", "time_ms")
     rows = [_COMMITS.empty_table()]
     for batch in batches:

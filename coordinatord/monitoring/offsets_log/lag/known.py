@@ -1,4 +1,4 @@
-"""What a log of groups has written down: commits, and what is known of a group's members."""
+"""The content of a log of groups: commits, and the known data of a group's members."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ class Written(NamedTuple):
 
 @dataclass(slots=True)
 class Known:
-    """What is known of a group's members. `classic` has the topics and partitions of each; None if no generation of it
-    is in the log, or it was deleted.
+    """The known data of a group's members. `classic` has the topics and partitions of each; None if the log has no
+    generation of the group, or the generation was deleted.
     """
 
     classic: dict[str, frozenset[TopicPartition]] | None = None
     classic_ms: int | None = None
     consumers: dict[str, tuple[bool, int | None]] = field(default_factory=dict)
-    """Whether the member is there, and when that was written, by member id."""
+    """True if the member exists, and the time of that record, by member id."""
     current: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     """Topic ids and partitions, by member id."""
     is_consumer_group: bool = False
-    """Whether the log has an epoch of it that was not deleted."""
+    """True if the log has a group epoch of the group that was not deleted."""
 
     @property
     def exists(self) -> bool:
-        """Whether the group was not deleted. One that only has committed offsets has no such record at all."""
+        """True if the group was not deleted. A group that only has committed offsets has no such record at all."""
         return self.classic is not None or self.is_consumer_group or self.count > 0
 
     @property
@@ -56,7 +56,7 @@ class Known:
         return Members(has_any=False, empty_ms=max((each for each in times if each is not None), default=None))
 
     def assigned(self, names: Mapping[str, str]) -> Iterator[TopicPartition]:
-        """What the members have. `names` are topic names by id; a topic without one is left out."""
+        """Yield the members' partitions. `names` are topic names by id; a topic without one is left out."""
         for partitions in (self.classic or {}).values():
             yield from partitions
         for member_id, owned in self.current.items():

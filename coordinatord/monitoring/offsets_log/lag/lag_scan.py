@@ -1,4 +1,4 @@
-"""Looks at a log and at where partitions end: each reads what is new, and has the rows of three tables."""
+"""Scans of a log and of partitions' ends: each reads the new records, and returns the rows of three tables."""
 
 from __future__ import annotations
 
@@ -37,37 +37,37 @@ from coordinatord.monitoring.offsets_log.source.topic_names import names_from_br
 LookUp = Callable[[int, Collection[TopicPartition]], list[Ending]]
 
 KEEP_SAMPLES = 500
-"""The last looks at a partition's end that are kept."""
+"""Maximum number of samples of a partition's end that are kept: the last ones."""
 
 
 @dataclass(slots=True)
 class Snapshot:
-    """The rows at a moment. `members` has how many each group has; it lacks those of which nothing is known."""
+    """The rows at a given time. `members` is the number of members by group, without groups of unknown members."""
 
     at_ms: int
     records: int
     rows: list[Now]
     groups: list[GroupNow]
-    """The most urgent first. The status of each is its verdict (analysis.urgent)."""
+    """Groups, the most urgent first. The status of each is its verdict (analysis.severity)."""
     members: dict[str, int]
     undecoded: int
-    """Pieces of the log that could not be decoded, of all that was read so far."""
+    """Number of pieces of the log that could not be decoded, in all that was read so far."""
     absent: list[str] = field(default_factory=list)
-    """Partitions of a broker's log that could not be read, as they have no leader now."""
+    """Partitions of a broker's log that could not be read, because they have no leader at present."""
     leaderless: list[str] = field(default_factory=list)
-    """Partitions of topics whose ends are not known, as they have no leader now."""
+    """Partitions of topics whose ends are unknown, because they have no leader at present."""
     others: dict[str, str] = field(default_factory=dict)
     """Groups of types that have no lag here, share and streams: the type of each."""
 
 
 class Verdict(NamedTuple):
-    """What a look tells of one log. `members` has how many each of its groups has."""
+    """The result of a scan for one log. `members` is the number of members of each of its groups."""
 
     records: int
     rows: list[Now]
     members: dict[str, int]
     names: dict[str, str]
-    """Topic names by id, as far as its records have them."""
+    """Topic names by id, as far as the log's records have them."""
     undecoded: int
     others: dict[str, str]
     """Groups of other types, share and streams, by id."""
@@ -77,8 +77,8 @@ class Verdict(NamedTuple):
 
 @dataclass(slots=True)
 class Scene:
-    """What a log is judged by at one moment. `samples` are the ends that looks have found; `directory` has the records
-    of partitions, if one is known; `look_up` asks for ends. `endings` are those of the partitions that are judged.
+    """The data by which a log is judged at one time. `samples` are the ends that scans have found; `directory` has the
+    records of partitions, if it is known; `look_up` requests ends. `endings` are those of the judged partitions.
     """
 
     wanted: Wanted
@@ -97,15 +97,15 @@ class Scene:
             self._record_time = RecordTimes([self.directory])
 
     def alone(self, fold: Fold) -> Verdict | Fold:
-        """The verdict by what the log itself tells; the fold if it has topics by ids that others can name."""
+        """Return the verdict from the log alone; the fold if it has topics by ids that other sources can name."""
         if not fold.topic_ids() <= fold.names.keys():
             return fold
         trails = self.trails(fold, fold.names)
         return self.with_ends({(topic, number) for _, topic, number in trails}).verdict(fold, fold.names)
 
     def trails(self, fold: Fold, names: Mapping[str, str]) -> dict[Key, Trail]:
-        """The trails of what groups have committed, and empty ones of what their members have besides. `names` are
-        topic names by id.
+        """Return the trails of the groups' commits, and empty ones of the other partitions that their members have.
+        `names` are topic names by id.
         """
         nothing = Trail(self.rules.window_ms)
         trails = dict(fold.trails)
@@ -116,8 +116,8 @@ class Scene:
         return trails
 
     def with_ends(self, places: Collection[TopicPartition]) -> Scene:
-        """The scene with the present ends of these partitions. A log is read first: so no commit is later than the ends
-        that it is compared with. Where a broker is asked, that is the scene's moment, too.
+        """Return the scene with the present ends of these partitions. A log is read first: so no commit is later than
+        the ends that it is compared with. With a broker, the time of the ends becomes the scene's time.
         """
         is_live = self.directory is None
         now_ms = self.now_ms + (round((time.monotonic() - self.began_s) * 1000) if is_live else 0)
@@ -129,7 +129,7 @@ class Scene:
         return replace(self, endings=found, samples=samples, now_ms=now_ms, _partitions={})
 
     def verdict(self, fold: Fold, names: Mapping[str, str]) -> Verdict:
-        """`names` are topic names by id."""
+        """Return the verdict. `names` are topic names by id."""
         return self._verdict(fold, self.trails(fold, names))
 
     def _verdict(self, fold: Fold, trails: Mapping[Key, Trail]) -> Verdict:
@@ -150,7 +150,7 @@ class Scene:
         return Verdict(fold.records, rows, members_of, fold.names, fold.undecoded, dict(fold.others), trouble)
 
     def _partition(self, topic: str, number: int) -> Partition:
-        """Read once, however many groups read it."""
+        """Return a partition with its ends, which are read once, however many groups read the partition."""
         known = self._partitions.get((topic, number))
         if known is None:
             known, ending = Partition(topic, number), self.endings.get((topic, number))
@@ -173,7 +173,7 @@ def _endings(
     now_ms: int,
     places: Collection[TopicPartition],
 ) -> list[Ending]:
-    """The present ends of these partitions: a LookUp, with what it asks."""
+    """Return the present ends of these partitions. With its first five arguments bound it is a LookUp."""
     if ends is None:
         return []
     if directory is not None:
@@ -182,15 +182,15 @@ def _endings(
 
 
 def _names(directories: Sequence[str], bootstrap: str | None, broker: Mapping[str, Any]) -> dict[str, str]:
-    """Topic names by id, from directories and from a broker."""
+    """Return topic names by id, from directories and from a broker."""
     found = names_in_directories(directories)
     return found if bootstrap is None else found | names_from_broker(bootstrap, broker)
 
 
 @dataclass(slots=True)
 class Looks:
-    """`ends` is a broker's log directory, a database or HOST:PORT; None if there is none to ask. `broker` are
-    kafka-python's settings for it.
+    """Scans of the logs that `options` name. `ends` is a broker's log directory, a database or HOST:PORT; None if there
+    is no source of ends. `broker` are kafka-python's settings for it.
     """
 
     options: Options
@@ -198,7 +198,7 @@ class Looks:
     broker: Mapping[str, Any] = field(repr=False)
     rules: Rules = field(default_factory=Rules)
     workers: int = 1
-    """Processes that share the logs if there is much to read."""
+    """Number of processes that share the logs if there is much to read."""
     _folds: dict[str, Fold] = field(default_factory=dict)
     _position: Position = field(default_factory=dict)
     _samples: dict[TopicPartition, list[Point]] = field(default_factory=dict)
@@ -206,8 +206,8 @@ class Looks:
     _tail: Tail | None = None
 
     def look(self, now_ms: int, *, last: bool = False) -> Snapshot:
-        """Read what is new. With `last`, nobody looks again: what was read is judged where it was read, and dropped.
-        Raises SourceError.
+        """Read new records and return the rows. With `last`, there is no further scan: records are judged in the
+        process that read them, and dropped. Raises SourceError.
         """
         look_up = partial(_endings, self.ends, self._directory, self.broker, self.rules.window_ms)
         scene = Scene(self.options.wanted, self._samples, now_ms, self.rules, self._directory, look_up)
@@ -236,7 +236,7 @@ class Looks:
         return Snapshot(scene.now_ms, records, rows, groups, known, undecoded, absent, leaderless, others)
 
     def _leaderless(self, places: Collection[TopicPartition]) -> list[str]:
-        """Those of the partitions that exist, although nobody could be asked where they end."""
+        """Return those of the partitions that exist, although no node could be asked for their ends."""
         if self.ends is None or self._directory is not None or not places:
             return []
         from coordinatord.monitoring.offsets_log.source.cluster import Cluster
@@ -245,8 +245,8 @@ class Looks:
             return [f"{topic}-{number}" for topic, number in sorted(cluster.existing(places))]
 
     def _read(self, judge: Callable[[Fold], Fold | Verdict] | None) -> dict[str, Fold | Verdict]:
-        """Each log that there is something new of, by its name: folded, or what another process makes of it. With
-        `judge`, nobody looks again.
+        """Return each log with new records, by its name: its fold, or the result of `judge` from another process. With
+        `judge`, there is no further scan.
         """
         if self._tail is None:
             self._tail = tail_of(self.options)
@@ -280,8 +280,8 @@ class Looks:
         return self.ends if self.ends is not None and is_place(self.ends) else None
 
     def _topic_names(self, folds: Mapping[str, Fold], told: dict[str, str]) -> dict[str, str]:
-        """Topic names by id, if groups of the consumer protocol need them: asked for once, and when one is missing.
-        `told` are those that the logs have.
+        """Return topic names by id, if groups of the consumer protocol need them: requested once, and again when a name
+        is missing. `told` are the names in the logs.
         """
         wanted = {topic_id for fold in folds.values() for topic_id in fold.topic_ids()}
         found = told | (self._names or {})

@@ -1,4 +1,4 @@
-"""The logs of a large first look, shared by several processes: logs are folded independently of each other."""
+"""Parallel reading of the logs at a large first read, by several processes: logs are folded independently."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ T = TypeVar("T")
 Task = tuple[Fold, Sequence[Part], Wanted]
 
 WORTH_BYTES = 24 << 20
-"""From so many bytes on, a second process is worth its start."""
+"""Size of the input in bytes from which a second process is worth its start."""
 
 _judge: Callable[[Fold], Any] | None = None
-"""In a process of the pool: what is wanted of its folds."""
+"""In a process of the pool: the function whose result for a fold is returned."""
 
 
 def fold_all(tasks: Sequence[Task], workers: int, judge: Callable[[Fold], T] | None) -> list[Fold | T]:
-    """The folds with what their parts of the log add or, of those that another process has read, what `judge` makes of
-    them there: a fold of millions of commits takes longer to send than what is made of it. SourceError.
+    """Return the folds with the records of their parts of the log. For a fold that another process has read, return the
+    result of `judge` there: sending a fold of millions of commits takes longer than sending that result. Raises
+    SourceError.
     """
     sizes = [sum(part.bytes for part in parts) for _, parts, _ in tasks]
     count = min(workers, len(tasks))
@@ -55,8 +56,9 @@ def fold_all(tasks: Sequence[Task], workers: int, judge: Callable[[Fold], T] | N
 
 @contextmanager
 def _begun_without_sigint() -> Iterator[None]:
-    """Processes begun meanwhile never see SIGINT, which a terminal sends to all: each would say where it was. One that
-    comes meanwhile counts afterwards, for a process that is only half begun has something to say, too.
+    """Run a block whose new processes never get SIGINT, which a terminal sends to all: each would print a traceback. A
+    SIGINT during the block is raised after it, because a process that has only half started would print a traceback,
+    too.
     """
     came: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _frame: came.append(number))
@@ -71,7 +73,7 @@ def _begun_without_sigint() -> Iterator[None]:
 
 
 def _begin(judge: Callable[[Fold], Any] | None) -> None:
-    """In a process of its own."""
+    """Initialize a process of the pool."""
     global _judge
     _judge = judge
     gc.disable()
@@ -86,8 +88,8 @@ def _judged(task: Task) -> Any:
 
 @contextmanager
 def no_collections() -> Iterator[None]:
-    """Without searches for reference cycles. Reading makes none, but millions of tuples that each search would visit:
-    half of its time went there.
+    """Run a block without the garbage collector's searches for reference cycles. Reading makes no cycles, but millions
+    of tuples that each search would visit: that took half of the time.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -107,7 +109,7 @@ def _folded(task: Task) -> Fold:
 
 
 def chunks(batches: Iterable[KindBatch]) -> Iterator[list[KindBatch]]:
-    """Batches whose offsets overlap, which come kind by kind, together."""
+    """Return lists of batches: batches whose offsets overlap, which arrive kind by kind, are in one list."""
     chunk: list[KindBatch] = []
     last = -1
     for kind, batch in batches:

@@ -1,5 +1,5 @@
-"""Keeps pandas out of a process that has no use for it. Arrow imports it wherever it is installed, when it makes its
-first array: a sixth of the CPU time that a small log takes.
+"""Exclusion of pandas from a process that does not use it. Arrow imports pandas wherever it is installed, when it makes
+its first array: a sixth of the CPU time that a small log takes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,6 @@ class _WithoutPandas(MetaPathFinder):
 
 
 def keep_pandas_out() -> None:
-    """For as long as this process lives. Nothing happens if pandas has been imported."""
+    """Make imports of pandas fail for the life of this process. Does nothing if pandas has been imported."""
     if "pandas" not in sys.modules:
         sys.meta_path.insert(0, _WithoutPandas())

@@ -20,10 +20,11 @@ from coordinatord.monitoring.offsets_log.source.options import Options, read_opt
 
 
 def rows(kind: str, *paths: str, **options: Any) -> pa.RecordBatchReader:
-    """The present rows of a kind, batch by batch: memory is bounded by a batch, not by the log. `paths` are a broker's
-    log directories, or the address of a database (postgresql://…); `options` are those of the data source (`bootstrap`,
-    `groups`, `topics`, `partitions` …, and `kafka.security_protocol` and the like in a dictionary). Rows of one log
-    come in the order of their offsets. SourceError for a mistake; ValueError if there is no such kind.
+    """Return the present rows of a kind, batch by batch: memory is bounded by a batch, not by the log. `paths` are a
+    broker's log directories, or the address of a database (postgresql://…); `options` are those of the data source
+    (`bootstrap`, `groups`, `topics`, `partitions` …, and `kafka.security_protocol` and the like in a dictionary). Rows
+    of one log come in the order of their offsets. Raises SourceError for a wrong option; ValueError for an unknown
+    kind.
     """
     if kind not in KINDS:
         raise ValueError(f"there is no kind {kind}; there are {', '.join(KINDS)}")

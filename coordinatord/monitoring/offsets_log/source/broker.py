@@ -3,7 +3,7 @@
 kafka-python makes the connections, with its SASL and TLS settings, and finds leaders. Its consumer cannot be used: it
 hides control records and the producer of a batch. So Fetch requests are sent through its client, and the records go to
 the same decoder as a segment's bytes. Isolation is read_uncommitted: offsets committed in a transaction appear as soon
-as they are in the log, and markers tell its outcome.
+as they are in the log, and markers record its outcome.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ from kafka_wire.records.batch import iterate_batches
 FETCH_BYTES = 4 << 20
 FETCH_WAIT_MS = 500
 REQUEST_TIMEOUT_MS = 30_000
-#: Seconds between two attempts if a partition has no leader, or the broker does not answer.
+#: Seconds between two attempts if a partition has no leader, or the broker does not respond.
 AGAIN_S = 0.2
 #: Fetch with topic names; later versions require ids.
 FETCH_VERSION = 12
-#: Estimates a range's size before it is read.
+#: Estimated bytes per record, for a range's size before it is read.
 BYTES_PER_RECORD = 100
-#: How often a read goes on to the end of now, if the cleaner is at work all the time.
+#: Largest number of times that a read continues to the current end, if the cleaner works all the time.
 READS_ON = 5
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerRange:
-    """Offsets of one partition to fetch. With `reads_on`, later ones follow as long as they may have the only record of
-    a key: that before `next_offset` is gone if the log was cleaned before it was fetched.
+    """Offsets of one partition to fetch. With `reads_on`, the read continues after `next_offset` as long as later
+    records may be the only ones of a key: the earlier record of the key is gone if the log was cleaned before it was
+    fetched.
     """
 
     options: Options
@@ -57,7 +58,7 @@ class BrokerRange:
 
 
 def connected(options: Options) -> AbstractContextManager[Any]:
-    """A consumer of kafka-python for its connections and metadata."""
+    """Return a consumer of kafka-python for its connections and metadata."""
     from coordinatord.monitoring.offsets_log.source.connecting import connected
 
     assert options.bootstrap is not None
@@ -65,9 +66,9 @@ def connected(options: Options) -> AbstractContextManager[Any]:
 
 
 def partitions_of(consumer: Any, topic: str) -> set[int] | None:
-    """The numbers of a topic's partitions; None when there is no such topic, or when this user may not see it
-    (`unauthorized_topics` tells). Asked by name: a list of all topics omits those that the user may not see, and
-    coordinatord's own.
+    """Return the numbers of a topic's partitions; None when there is no such topic, or when this user may not see it
+    (`unauthorized_topics` contains it then). The request names the topic: a list of all topics omits those that the
+    user may not see, and coordinatord's own.
     """
     from kafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 
@@ -79,8 +80,8 @@ def partitions_of(consumer: Any, topic: str) -> set[int] | None:
 
 
 class BrokerTail:
-    """The topic's partitions as they grow; `tail.FileTail` is the same for directories. `absent` are the partitions
-    that had no leader at the last look, or none that answers: `ends` and `begins` leave them out.
+    """The topic's partitions as they grow; the counterpart of `tail.FileTail` for directories. `absent` are the
+    partitions that had no leader at the last read, or none that responds: `ends` and `begins` omit them.
     """
 
     def __init__(self, options: Options) -> None:
@@ -89,12 +90,12 @@ class BrokerTail:
         self._bounds: dict[str, tuple[int, int]] = {}
 
     def ends(self) -> Position:
-        """The present end of each partition: its high watermark."""
+        """Return the present end of each partition: its high watermark."""
         self._look()
         return {name: end for name, (_, end) in self._bounds.items()}
 
     def begins(self) -> Position:
-        """The first offset of each partition, at the last look."""
+        """Return the first offset of each partition, at the last read."""
         if not self._bounds:
             self._look()
         return {name: begin for name, (begin, _) in self._bounds.items()}
@@ -116,7 +117,9 @@ class BrokerTail:
         self._bounds = {f"{topic}-{n}": found[n] for n in sorted(found)}
 
     def limited(self, start: Position, ends: Position, max_bytes: int | None, max_records: int | None) -> Position:
-        """At most `max_records` offsets, shared fairly among partitions; at least one, or a query would stall."""
+        """Return the end of a micro-batch of at most `max_records` offsets, shared fairly among partitions; at least
+        one offset, or a query would stall.
+        """
         assert max_bytes is None
         assert max_records is not None
         behind = sorted(
@@ -140,7 +143,7 @@ class BrokerTail:
 
 
 def read_fetched(part: BrokerRange, wanted: Wanted) -> Iterator[KindBatch]:
-    """The record batches of a range."""
+    """Return the record batches of a range."""
     from kafka import TopicPartition
 
     place = TopicPartition(part.options.topic, part.partition)
@@ -152,13 +155,13 @@ def read_fetched(part: BrokerRange, wanted: Wanted) -> Iterator[KindBatch]:
             if end <= part.next_offset:
                 return
             part = replace(part, first_offset=part.next_offset, next_offset=end)
-            # What was removed before has its successor here, unless that was removed as well: that would leave a gap.
+            # A removed record has its successor in this range, unless that was removed as well: that would leave a gap.
             if (yield from _fetched(consumer, part, wanted)):
                 return
 
 
 def _fetched(consumer: Any, part: BrokerRange, wanted: Wanted) -> Generator[KindBatch, None, bool]:
-    """The record batches of a range; returns whether none of its offsets was missing."""
+    """Return the record batches of a range; the generator's return value is true if none of its offsets was missing."""
     options = part.options
     wanted = replace(
         wanted, log_partition=part.partition, first_offset=part.first_offset, next_offset=part.next_offset,
@@ -187,7 +190,7 @@ def _fetched(consumer: Any, part: BrokerRange, wanted: Wanted) -> Generator[Kind
             for kind, batches in decoded.tables.items():
                 for batch in batches:
                     yield kind, batch
-            if decoded.at == at:  # the response cut off a batch
+            if decoded.at == at:  # the response contains only the beginning of a batch
                 break
             at = decoded.at
         offset = after
@@ -195,7 +198,9 @@ def _fetched(consumer: Any, part: BrokerRange, wanted: Wanted) -> Generator[Kind
 
 
 def fetch(consumer: Any, options: Options, partition: int, offset: int) -> tuple[bytes | None, int]:
-    """(batches from `offset` on, the log's start offset); None for the batches if the log starts after `offset`."""
+    """Return (batches from `offset` on, the log's start offset); None for the batches if the log starts after
+    `offset`.
+    """
     from kafka import TopicPartition
     from kafka.errors import KafkaError
 
@@ -242,11 +247,11 @@ def fetch(consumer: Any, options: Options, partition: int, offset: int) -> tuple
 
 
 class LeaderNotAvailable(Exception):
-    """The metadata currently names no leader."""
+    """The current metadata names no leader."""
 
 
 def _look_again(manager: Any, net: Any) -> None:
-    """Request metadata, and give the broker a moment."""
+    """Request metadata, after a pause for the broker."""
     from kafka.errors import KafkaError
 
     time.sleep(AGAIN_S)

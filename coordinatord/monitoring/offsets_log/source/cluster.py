@@ -1,5 +1,5 @@
 """One connection to a cluster, through kafka-python and its SASL and TLS settings: the offsets log as it grows, and
-where partitions begin and end. Nothing joins a group and nothing commits: the log is read by Fetch.
+the first offsets and ends of partitions. No request joins a group or commits: the log is read by Fetch.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ PARTITION_BYTES = 1 << 20
 FETCH_BYTES = 8 << 20
 TIMEOUT_MS = 30_000
 FETCH_VERSION = 12
-"""The last one with topic names."""
+"""The last version with topic names."""
 PEEKS_AT_ONCE = 1_000
-"""Partitions of one request for the first bytes from an offset on."""
+"""Maximum number of partitions in one request for the first bytes from an offset on."""
 EARLIEST, LATEST = -2, -1
 ATTEMPTS = 3
-"""How often bounds are asked for while nodes have errors for partitions that they do not lead any more."""
+"""Number of requests for bounds while nodes return errors for partitions that they do not lead any more."""
 TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class Fetched(NamedTuple):
-    """What a partition of the log had from an offset on: batches, and where it begins and ends."""
+    """Data of a partition of the log from an offset on: batches, and the partition's first offset and end."""
 
     data: bytes
     log_start: int
@@ -44,7 +44,7 @@ class Fetched(NamedTuple):
 
 
 class Cluster:
-    """A context manager; all methods raise SourceError if the cluster does not answer."""
+    """A context manager for one connection. All methods raise SourceError if the cluster does not respond."""
 
     def __init__(
         self, bootstrap: str, settings: Mapping[str, Any], patience_s: float, log_topic: str = OFFSETS_TOPIC
@@ -54,7 +54,7 @@ class Cluster:
         self.settings = settings
         self.patience_s = patience_s
         self._leaders: dict[TopicPartition, int] = {}
-        """The node that leads each partition that was asked for; -1 for none."""
+        """The leader of each partition for which metadata was requested; -1 for none."""
         self._stack = ExitStack()
         self._consumer: Any = None
 
@@ -69,34 +69,34 @@ class Cluster:
 
     @property
     def id(self) -> str | None:
-        """The cluster's id."""
+        """The cluster's id, None if it is unknown."""
         found = getattr(self._consumer._manager.cluster, "cluster_id", None)
         return None if found is None else str(found)
 
     def log_partitions(self) -> list[int]:
-        """The partitions of the offsets log; none if no group has committed yet."""
+        """Return the partitions of the offsets log; none if no group has committed yet."""
         return self._numbers([self.log_topic])[self.log_topic]
 
     def places(self) -> set[TopicPartition]:
-        """The partitions of all topics that the user may describe, without internal ones."""
+        """Return the partitions of all topics that the user may describe, without internal ones."""
         topics = self._metadata(None).topics
         return {
             (topic.name, it.partition_index) for topic in topics if not topic.is_internal for it in topic.partitions
         }
 
     def topic_ids(self) -> dict[str, UUID]:
-        """The ids of all topics that the user may describe; none from a broker without ids (before Kafka 2.8)."""
+        """Return the ids of all topics that the user may describe; none from a broker without ids (before 2.8)."""
         topics = self._metadata(None).topics
         return {topic.name: topic.topic_id for topic in topics if topic.name and topic.topic_id and topic.topic_id.int}
 
     def existing(self, places: Iterable[TopicPartition]) -> set[TopicPartition]:
-        """Those of the partitions that there are, with a leader or without one."""
+        """Return those of the partitions that exist, with a leader or without one."""
         wanted = _possible(places)
         numbers = self._numbers({topic for topic, _ in wanted})
         return {place for place in wanted if place[1] in numbers[place[0]]}
 
     def _numbers(self, topics: Collection[str]) -> dict[str, list[int]]:
-        """The topics' partitions; their leaders are known from then on."""
+        """Return the topics' partitions, and store their leaders."""
         found: dict[str, list[int]] = {topic: [] for topic in topics}
         for topic in self._metadata(topics).topics if topics else ():
             if topic.name == self.log_topic and topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
@@ -106,8 +106,8 @@ class Cluster:
         return found
 
     def _metadata(self, topics: Collection[str] | None) -> Any:
-        """Kafka's Metadata response for these topics, or for all. kafka-python's own metadata has the topics of the
-        request that was answered last, which need not be these.
+        """Return Kafka's Metadata response for these topics, or for all. kafka-python's own metadata has the topics of
+        the last request that got a response, which need not be these.
         """
         wanted = (
             MetadataRequest.ALL_TOPICS
@@ -130,8 +130,8 @@ class Cluster:
         return answer
 
     def fetch(self, offsets: Mapping[int, int]) -> dict[int, Fetched]:
-        """What the log's partitions have from these offsets on, a part of it if it is much. Partitions without a leader
-        that answers are left out.
+        """Return the data of the log's partitions from these offsets on, limited in size. Partitions without a leader
+        that responds are left out.
         """
         by_leader: dict[int, list[int]] = {}
         for number in offsets:
@@ -156,8 +156,8 @@ class Cluster:
         return found
 
     def bounds(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-        """The first offset and the end of each of the partitions, of those that exist and have a leader that
-        answers.
+        """Return the first offset and the end of each of the partitions, of those that exist and have a leader that
+        responds.
         """
         wanted = _possible(places)
         for _ in range(ATTEMPTS):
@@ -167,7 +167,7 @@ class Cluster:
         return found
 
     def _bounds(self, wanted: Collection[TopicPartition]) -> tuple[dict[TopicPartition, tuple[int, int]], bool]:
-        """Bounds, and whether a node had an error for one of the partitions: its leader may have moved."""
+        """Return bounds, and True if a node had an error for one of the partitions: its leader may have moved."""
         numbers = self._numbers({topic for topic, _ in wanted})
         by_leader: dict[int, dict[str, list[int]]] = {}
         for topic, number in sorted(wanted):
@@ -193,8 +193,9 @@ class Cluster:
     def list_offsets(
         self, places: Iterable[TopicPartition], which: int, *, committed: bool = False
     ) -> dict[TopicPartition, int]:
-        """What ListOffsets answers for a timestamp, or for LATEST, of the partitions that have a leader which answers:
-        -1 if no record is as late. With `committed` under isolation.level=read_committed.
+        """Return the offsets in the ListOffsets responses for a timestamp, or for LATEST, of the partitions that have a
+        leader that responds: -1 if no record has this timestamp or a later one. `committed` requests them with
+        isolation.level=read_committed.
         """
         found: dict[TopicPartition, int] = {}
         for leader, of_leader in self._by_leader(places).items():
@@ -211,8 +212,8 @@ class Cluster:
         return found
 
     def peek(self, offsets: Mapping[TopicPartition, int], size: int) -> dict[TopicPartition, bytes]:
-        """The batches of partitions from these offsets on, whole ones of `size` bytes together at most; of partitions
-        that the user may read. No bytes: the first batch is larger.
+        """Return the batches of partitions from these offsets on, whole ones of at most `size` bytes together; of
+        partitions that the user may read. Empty bytes mean that the first batch is larger.
         """
         found: dict[TopicPartition, bytes] = {}
         for leader, places in self._by_leader(offsets).items():
@@ -234,7 +235,7 @@ class Cluster:
         return found
 
     def ask(self, request: Any, node: int | None = None) -> Any:
-        """A node's response; None if it does not answer, or does not know the request."""
+        """Return a node's response; None if it does not respond, or does not support the request."""
         manager = self._consumer._manager
         try:
             return self._run(manager.send(request, node_id=manager.least_loaded_node() if node is None else node))
@@ -249,17 +250,17 @@ class Cluster:
         return [broker.node_id for broker in self._consumer._manager.cluster.brokers()]
 
     def log_bounds(self, numbers: Iterable[int]) -> dict[int, tuple[int, int]]:
-        """Where the log's partitions begin and end."""
+        """Return the first offsets and the ends of the log's partitions."""
         found = self.bounds((self.log_topic, number) for number in numbers)
         return {number: bounds for (_topic, number), bounds in found.items()}
 
     def refresh(self) -> None:
-        """Ask for metadata anew: leaders move, topics come and go."""
+        """Request metadata again: leaders move, topics are created and deleted."""
         self._numbers([self.log_topic])
 
     def _send(self, node: int, request: Any) -> Any:
-        """The node's response; None if it cannot be reached now, while another node of the cluster can: a broker that
-        has just died leads its partitions until the controller has noticed.
+        """Return the node's response; None if the node is unreachable while another node of the cluster responds: a
+        broker that has just failed leads its partitions until the controller has noticed.
         """
         manager = self._consumer._manager
         try:
@@ -271,7 +272,7 @@ class Cluster:
             return None
 
     def _run(self, future: Any) -> Any:
-        """Like kafka.consumer.fetcher: the consumer has no public access to the bytes."""
+        """Wait for a future like kafka.consumer.fetcher: the consumer has no public access to the bytes."""
         manager, net = self._consumer._manager, self._consumer._net
         return net.run(manager.wait_for, future, TIMEOUT_MS)
 
@@ -280,7 +281,7 @@ class Cluster:
 
 
 def _possible(places: Iterable[TopicPartition]) -> set[TopicPartition]:
-    """Without names that no topic can have: a group may commit for any."""
+    """Return the partitions without those of invalid topic names: a group may commit for any name."""
     return {place for place in places if TOPIC_NAME.fullmatch(place[0]) and place[0] not in (".", "..")}
 
 

@@ -1,9 +1,9 @@
 """Connections to a broker through kafka-python, and their errors in one sentence.
 
-kafka-python tries to bootstrap until its time is up and then reports a failure; the reason is in its log alone. So this
+kafka-python tries to bootstrap until its time is up and then reports a failure; the reason is only in its log. So this
 module keeps each attempt's failure. A failure that no other attempt changes (credentials, certificates, settings) ends
 the wait at once: kafka-python has a place for such failures (`_auth_failures`) but never fills it (3.0.12). Nor does it
-read a response that arrives together with the end of its connection, which is how Kafka refuses credentials.
+read a response that arrives together with the end of its connection, which is how Kafka rejects credentials.
 """
 
 from __future__ import annotations
@@ -45,19 +45,20 @@ _LASTING = (
     OSError,
     ValueError,
 )
-#: For these, the last failure of a connection says more.
+#: For these, the last failure of a connection is more precise.
 _NO_REASON = (KafkaTimeoutError, NodeNotReadyError)
 #: kafka-python's words for an attempt to connect that had no time left.
 _TOO_LATE = "Connection timed out"
 #: OpenSSL's words.
 _LASTING_WORDS = ("certificate verify failed", "wrong version number", "alert")
 _REFUSES = ("ECONNREFUSED", "DNS")
-#: An address that has closed so many connections, and served none, will not do better: it wants TLS, for example.
+#: An address that has closed this many connections without serving one will not start to serve: it needs TLS, for
+#: example.
 CLOSED_OFTEN = 4
 
 
 class Connections(KafkaConnectionManager):
-    """kafka-python's manager, which also remembers why the last connection failed."""
+    """kafka-python's manager, which also stores the reason of the last failed connection."""
 
     def __init__(self, net: Any, **configs: Any) -> None:
         self.why: Exception | None = None
@@ -80,7 +81,7 @@ class Connections(KafkaConnectionManager):
         self.has_connected = True
 
     def _failed(self, node_id: Any, error: Exception) -> None:
-        # Timeouts say least: the last attempt of all may have had no time left to be refused.
+        # Timeouts are the least precise: the very last attempt may have had no time left to be refused.
         if self.why is None or not (isinstance(error, RequestTimedOutError) or _TOO_LATE in str(error)):
             self.why = error
         if self.is_lasting(error):
@@ -88,13 +89,13 @@ class Connections(KafkaConnectionManager):
 
     @staticmethod
     def is_lasting(error: Exception) -> bool:
-        """Whether another attempt would fail, too."""
+        """Return whether another attempt would fail, too."""
         if isinstance(error, KafkaConnectionError):
             return any(word in str(error) for word in _LASTING_WORDS)
         return isinstance(error, _LASTING) and not isinstance(error, ConnectionError | TimeoutError)
 
     def tell(self, error: Exception) -> str:
-        """The error in a few words."""
+        """Return the error in a few words."""
         if isinstance(error, _NO_REASON) and self.why is not None:
             error = self.why
         text = _text(error)
@@ -113,7 +114,9 @@ class Connections(KafkaConnectionManager):
 
 
 class AtAPrompt(Connections):
-    """Somebody waits: if all addresses refuse, or have no such host, that ends the attempt at once."""
+    """Connections for an interactive command. The attempt ends at once if all addresses refuse connections or do not
+    resolve.
+    """
 
     def __init__(self, net: Any, **configs: Any) -> None:
         super().__init__(net, **configs)
@@ -136,9 +139,9 @@ class AtAPrompt(Connections):
 def connected(
     bootstrap: str, settings: Mapping[str, Any], patience_s: float, connections: type[Connections] = Connections
 ) -> Iterator[Any]:
-    """A consumer of kafka-python for its connections and metadata; it joins no group and creates no topic.
+    """Return a consumer of kafka-python for its connections and metadata; it joins no group and creates no topic.
 
-    Raises SourceError if no broker answers within `patience_s` seconds, or at once where another attempt cannot
+    Raises SourceError if no broker responds within `patience_s` seconds, or at once where another attempt cannot
     succeed, and for each KafkaError of the block.
     """
     opened = shared_connections.consumers.get()
@@ -182,7 +185,7 @@ def _opened(bootstrap: str, settings: Mapping[str, Any], patience_s: float, conn
 
 
 def check(settings: Mapping[str, Any]) -> None:
-    """Check what can be checked without a broker. Raises SourceError."""
+    """Check the settings as far as possible without a broker. Raises SourceError."""
     protocol = settings.get("security_protocol", "PLAINTEXT")
     if protocol not in PROTOCOLS:
         raise SourceError(f"kafka.security_protocol={protocol}: one of {', '.join(PROTOCOLS)} is wanted")
@@ -204,7 +207,7 @@ def check(settings: Mapping[str, Any]) -> None:
 
 
 def sentence(bootstrap: str, settings: Mapping[str, Any], error: Exception, manager: Connections | None) -> str:
-    """Why there is no connection, and what to check. Never contains a secret setting."""
+    """Return why there is no connection, and what to check. Never contains a secret setting."""
     if isinstance(error, _NO_REASON) and manager is not None and manager.why is not None:
         error = manager.why
     text = _text(error)
@@ -236,7 +239,7 @@ def sentence(bootstrap: str, settings: Mapping[str, Any], error: Exception, mana
 
 
 def _text(error: Exception) -> str:
-    """The text of a kafka-python error, which starts with its name, sometimes twice."""
+    """Return the text of a kafka-python error, which starts with its name, sometimes twice."""
     text = str(error).replace("\n", " ").strip()
     name = type(error).__name__
     while name in text.split(":")[0]:

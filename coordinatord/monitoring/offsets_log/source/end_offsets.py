@@ -1,7 +1,8 @@
-"""Where partitions end, and since when: from the directory of a broker's log, from a database, or from a broker.
+"""The ends of partitions, with earlier ends: from the directory of a broker's log, from a database, or from a broker.
 
-The offsets log says what groups have read, not what there is to read. A directory has the whole history of a
-partition's end offset in its time indexes; the others tell only the present one, so a curve needs repeated looks.
+The offsets log has the groups' positions, not the ends of the partitions. A directory has the whole history of a
+partition's end offset in its time indexes; the other sources have only the present one, so a curve needs repeated
+samples.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ from kafka_wire.records.key_values import key_values
 #: An entry of Kafka's time index: the greatest timestamp so far, and the relative offset of its record.
 TIME_ENTRY = struct.Struct(">qi")
 
-#: The most points kept for one partition: enough for a curve.
+#: Maximum number of points kept for one partition: enough for a curve.
 MAX_POINTS = 1_000
 
 PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
 
-#: Where partitions begin that DeleteRecords has cut within a segment. Workers of coordinatord have a file each.
+#: First offsets of partitions that DeleteRecords has cut within a segment. Workers of coordinatord have a file each.
 START_CHECKPOINT = re.compile(r"log-start-offset-checkpoint(\.worker-\d+)?")
 
 
@@ -61,12 +62,12 @@ class Ending:
 
     @property
     def ends(self) -> Ends:
-        """For the rules."""
+        """The ends in the form that the rules need."""
         return Ends(self.log_start_offset, self.end_offset, self.sampled_ms, self.tail, self.retention_ms)
 
 
 def is_place(text: str) -> bool:
-    """Whether this is a directory or a database, and no broker."""
+    """Return whether `text` is a directory or a database, and not a broker."""
     return store.is_stored(text) or os.path.isdir(text)
 
 
@@ -74,8 +75,8 @@ def is_place(text: str) -> bool:
 def from_directories(
     paths: Sequence[str], now_ms: int, topics: frozenset[str] | None = None, *, with_points: bool = True
 ) -> list[Ending]:
-    """All partitions in brokers' log directories, or in a database, without internal topics unless named. `points_of`
-    reads later what is left out here without `with_points`. Raises SourceError.
+    """Return all partitions in brokers' log directories, or in a database, without internal topics unless named.
+    Without `with_points`, earlier ends are left out: `points_of` reads them later. Raises SourceError.
     """
     found: list[Ending] = []
     for path in paths:
@@ -100,8 +101,8 @@ def from_directories(
 
 
 def _starts_in(path: str, names: Sequence[str]) -> dict[TopicPartition, int]:
-    """What the checkpoints of a broker's directory say. Of several the highest, as coordinatord takes it when it starts
-    after a crash.
+    """Return the start offsets in the checkpoints of a broker's directory. The highest of several is used, as by
+    coordinatord when it starts after a crash.
     """
     texts: list[str] = []
     for name in names:
@@ -120,8 +121,8 @@ def _highest(texts: Iterable[str]) -> dict[TopicPartition, int]:
 
 
 def _checkpoint(text: str) -> dict[TopicPartition, int]:
-    r"""The offsets in a file like `0\n1\norders 0 30`; none if it is damaged. Then segments must do, the first of which
-    may begin too early.
+    r"""Return the offsets in a file like `0\n1\norders 0 30`; none if it is damaged. Then only the segments are used,
+    and the first of them may begin too early.
     """
     found: dict[TopicPartition, int] = {}
     try:
@@ -150,15 +151,15 @@ def _stored(url: str, now_ms: int, topics: frozenset[str] | None) -> list[Ending
 
 
 def _start(first: int, start: int, end: int) -> int:
-    """Where a partition begins whose first segment does at `first`. A checkpoint's offset beyond the end is of a former
-    topic of that name.
+    """Return the first offset of a partition whose first segment begins at `first`. A checkpoint's offset beyond the
+    end belongs to a former topic of that name.
     """
     return max(first, start) if start <= end else first
 
 
 @reading_files()
 def points_of(path: str, ending: Ending) -> list[Point]:
-    """Known earlier ends of a partition, which from_directories has found in this directory; none in a database."""
+    """Return known earlier ends of a partition that from_directories found in this directory; none in a database."""
     if store.is_stored(path):
         return []
     name = f"{ending.topic}-{ending.partition}"
@@ -169,7 +170,7 @@ def points_of(path: str, ending: Ending) -> list[Point]:
 
 
 def _ending(log: Log, topic: str, now_ms: int, start: int, with_points: bool) -> Ending | None:
-    """`start` is the first offset by a checkpoint."""
+    """Return the end of a partition, None if it has no segment. `start` is the first offset by a checkpoint."""
     segments = log.segments()
     assert log.partition is not None
     if not segments:
@@ -188,7 +189,7 @@ def _ending(log: Log, topic: str, now_ms: int, start: int, with_points: bool) ->
 
 
 def _tail(segment: Segment, end: int) -> Tail:
-    """The tail of a partition, from its last segment."""
+    """Return the tail of a partition, from its last segment."""
     entries = index_entries(segment)
     positions = [0, *(int(position) for position in entries[:, 1])]
     with open(segment.path, "rb") as file:
@@ -207,10 +208,10 @@ def _earlier(segments: Sequence[Segment]) -> list[Point]:
 
 
 def _points(segment: Segment) -> list[Point]:
-    """The points of a segment's time index: when the record at an offset was written, the end offset was one more."""
+    """Return the points of a segment's time index: when the record at an offset was written, the end was one more."""
     points: list[Point] = []
     for time_ms, relative in TIME_ENTRY.iter_unpack(index_bytes(segment, ".timeindex", TIME_ENTRY.size)):
-        # Kafka fills its active index up with zeros.
+        # Kafka pads its active index with zeros.
         if time_ms <= 0 or relative < 0 or (points and segment.base_offset + relative + 1 <= points[-1].offset):
             break
         points.append(Point(segment.base_offset + relative + 1, time_ms))
@@ -225,8 +226,8 @@ def _thinned(points: list[Point]) -> list[Point]:
 
 
 class RecordTimes:
-    """When records were written, by brokers' log directories or a database. For one look: the segments of a partition
-    are listed once, however many groups read it.
+    """Timestamps of records in brokers' log directories or a database, for one sample: the segments of a partition are
+    listed once, however many groups read it.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
@@ -234,8 +235,8 @@ class RecordTimes:
         self._listed: dict[Log, list[Segment]] = {}
 
     def __call__(self, topic: str, partition: int, offset: int) -> int | None:
-        """The timestamp of the record at `offset`, or of the first one after it; None if there is none. SourceError if
-        a database does not answer.
+        """Return the timestamp of the record at `offset`, or of the first one after it; None if there is none. Raises
+        SourceError if a database does not respond.
         """
         times = (self._time_in(path, topic, partition, offset) for path in self.paths)
         return next((time_ms for time_ms in times if time_ms is not None), None)
@@ -250,7 +251,7 @@ class RecordTimes:
         return next((time_ms for time_ms in times if time_ms is not None), None)
 
     def _segments(self, log: Log) -> list[Segment]:
-        """Those with bytes, by base offset; none if the partition is not there."""
+        """Return the segments that are not empty, by base offset; none if the partition is missing."""
         known = self._listed.get(log)
         if known is None:
             try:
@@ -288,9 +289,10 @@ def from_broker(
     options: Mapping[str, Any] | None = None,
     window_ms: int = WINDOW_MS,
 ) -> list[Ending]:
-    """The present ends of these partitions (None: of all topics but internal ones), from the broker, with their tails,
-    and with ends within the window by the timestamps of records. Those that it does not have, or that have no leader
-    now, are omitted. SourceError if no broker answers. `options` go to kafka-python (security_protocol, ssl_cafile …).
+    """Return the present ends of these partitions (None: of all topics but internal ones), from the broker, with their
+    tails, and with ends within the window by the timestamps of records. Partitions that do not exist, or have no leader
+    at present, are omitted. Raises SourceError if no broker responds. `options` are kafka-python's settings
+    (security_protocol, ssl_cafile …).
     """
     from coordinatord.monitoring.offsets_log.source.cluster import Cluster
     from coordinatord.monitoring.offsets_log.source.tails import earlier, retention, tails

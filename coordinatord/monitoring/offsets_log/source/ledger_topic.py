@@ -1,6 +1,6 @@
-"""Reads `__rebalances`, in which coordinatord logs why groups rebalanced, from where its offsets log is: directories, a
-database, or the broker that serves it (kafka_wire/records/rebalance_ledger.py has the fields). A plain Kafka cluster
-has no such topic: then nothing is read.
+"""Reader of `__rebalances`, in which coordinatord logs the causes of rebalances, from the place of its offsets log:
+directories, a database, or the broker that serves it (kafka_wire/records/rebalance_ledger.py has the fields). A plain
+Kafka cluster has no such topic: then nothing is read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ Entry = tuple[int, int, str, str]
 
 
 def ledger_of(options: Options, starts: Mapping[int, int]) -> Iterator[Entry]:
-    """The wanted groups' records from the offsets in `starts` on, in order within each partition. SourceError."""
+    """Return the wanted groups' records from the offsets in `starts` on, in order within each partition. Raises
+    SourceError.
+    """
     of = _of_broker(options, starts) if options.bootstrap is not None else _of_directories(options, starts)
     for entry in of:
         if options.wanted.has_group(entry[2]):
@@ -57,7 +59,7 @@ def _of_store(options: Options, url: str, starts: Mapping[int, int]) -> Iterator
 
 
 def _is_wanted(options: Options, partition: int) -> bool:
-    """Applies the offsets log's partition choice: a group has the same partition number here."""
+    """Apply the offsets log's selection of partitions: a group has the same partition number here."""
     return options.partitions is None or partition in options.partitions
 
 
@@ -81,14 +83,14 @@ def _of_log(log: Log, partition: int, start: int) -> Iterator[Entry]:
 
 
 def _of_broker(options: Options, starts: Mapping[int, int]) -> Iterator[Entry]:
-    """Up to the partitions' present ends. Records that retention has removed are skipped."""
+    """Return entries up to the partitions' present ends. Records that retention has removed are skipped."""
     from kafka import TopicPartition
 
     options = replace(options, topic=LEDGER_TOPIC)
     with connected(options) as consumer:
         numbers = sorted(each for each in partitions_of(consumer, LEDGER_TOPIC) or () if _is_wanted(options, each))
         if not numbers:
-            return  # a plain Kafka cluster, or a user who may not read the ledger
+            return  # a plain Kafka cluster, or a user without permission to read the ledger
         places = [TopicPartition(LEDGER_TOPIC, number) for number in numbers]
         consumer.assign(places)  # so that its metadata has the leaders
         ends = consumer.end_offsets(places)
@@ -122,7 +124,7 @@ def _entries(data: bytes, partition: int, start: int) -> Iterator[Entry]:
 
 
 def _record(value: bytes | None) -> dict[str, Any] | None:
-    """The record, of any version; None if coordinatord did not write it."""
+    """Return the record, of any version; None if coordinatord did not write it."""
     try:
         record = json.loads(value or b"null")
     except ValueError:

@@ -1,5 +1,5 @@
-"""What lies at the end of a partition: records that a consumer can read, or markers and aborted records; and the
-transaction that is open there. Offsets alone do not tell: a marker takes one, and no consumer gets a record of it.
+"""The content before the end of a partition: records that a consumer can read, or markers and aborted records; and the
+transaction that is open there. Offsets alone do not show it: a marker has an offset, but no consumer gets its record.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kafka_wire.records.control import ControlType, decode_key
 from kafka_wire.records.key_values import key_values
 
 BACK_BYTES = 256 << 10
-"""How many bytes before the end are looked at for the last record that can be read."""
+"""Number of bytes before the end that are searched for the last record that can be read."""
 
 
 class Batch(NamedTuple):
@@ -25,7 +25,7 @@ class Batch(NamedTuple):
 
 
 def batches(data: bytes) -> list[Batch]:
-    """The whole batches in a piece of a log, up to one that cannot be read."""
+    """Return the whole batches in a piece of a log, up to one that cannot be read."""
     found: list[Batch] = []
     try:
         for position, header in iterate_batches(data, partial=True):
@@ -41,8 +41,8 @@ def batches(data: bytes) -> list[Batch]:
 
 
 def readable_end(found: Sequence[Batch], begin: int, end: int) -> int | None:
-    """The offset behind the last record in [begin, end) that a consumer can read: one outside of transactions, of a
-    committed one, or of one that is not over. `begin` if there is none; None if the batches do not reach the end.
+    """Return the offset after the last record in [begin, end) that a consumer can read: one outside of transactions, of
+    a committed transaction, or of an open one. `begin` if there is none; None if the batches do not reach the end.
     """
     last = at = begin
     inside: dict[int, int] = {}
@@ -62,8 +62,8 @@ def readable_end(found: Sequence[Batch], begin: int, end: int) -> int | None:
 
 
 def tail_of(found: Sequence[Batch], begin: int, end: int) -> Tail:
-    """The tail of a partition that ends at `end`, from the batches since `begin`: of a transaction that began before
-    these nothing is known.
+    """Return the tail of a partition that ends at `end`, from the batches since `begin`. Transactions that began before
+    these batches remain unknown.
     """
     inside: dict[int, BatchHeader] = {}
     for header, marker in found:

@@ -14,9 +14,9 @@ from coordinatord.monitoring.offsets_log.source import store
 from coordinatord.monitoring.offsets_log.source.segments import OFFSETS_TOPIC, SourceError
 
 SPLIT_BYTES = 16 << 20
-#: Seconds of retries if a broker does not answer, or a partition has no leader.
+#: Seconds of retries if a broker does not respond, or a partition has no leader.
 PATIENCE_S = 30
-#: Prefix of options for the broker: `kafka.security_protocol` and the like go to kafka-python as they are.
+#: Prefix of options for the broker: `kafka.security_protocol` and the like go to kafka-python unchanged.
 BROKER_PREFIX = "kafka."
 
 _OWN = {
@@ -53,7 +53,7 @@ class Options:
 
     @property
     def store(self) -> str | None:
-        """The address of the database that has the log; None if it is not in one."""
+        """The address of the database that has the log; None if the log is not in a database."""
         return self.paths[0] if self.paths and store.is_stored(self.paths[0]) else None
 
     def __post_init__(self) -> None:
@@ -66,7 +66,7 @@ class Options:
 
 
 def read_options(given: Mapping[str, str]) -> Options:
-    """The options of a `load()`; case does not matter."""
+    """Return the options of a `load()`; names are case-insensitive. Raises SourceError."""
     options = {name.lower(): value for name, value in given.items()}
     # A table in Spark's catalog adds its properties, and repeats the options with the prefix `option.`.
     options = {name: value for name, value in options.items() if name not in _OF_TABLES and name[:7] != "option."}
@@ -120,7 +120,9 @@ def read_options(given: Mapping[str, str]) -> Options:
 
 
 def check_address(option: str, text: str, or_else: str = "") -> None:
-    """Check for one or several comma-separated addresses; the option needs them or else `or_else`. SourceError."""
+    """Check for one or several comma-separated addresses, which the option needs unless it has the value `or_else`.
+    Raises SourceError.
+    """
     for each in text.split(","):
         host, _, port = each.strip().rpartition(":")
         if not host or "/" in host or not port.isdecimal() or not 0 < int(port) < 65_536:
@@ -129,7 +131,7 @@ def check_address(option: str, text: str, or_else: str = "") -> None:
 
 
 def name_list(text: str) -> list[str]:
-    """Comma-separated names, or a JSON list."""
+    """Return the names in a comma-separated or JSON list. Raises SourceError."""
     if text.lstrip().startswith("["):
         try:
             found = json.loads(text)
@@ -153,7 +155,7 @@ def _kinds(names: list[str]) -> tuple[str, ...]:
 
 
 def _partitions(text: str | None) -> frozenset[int] | None:
-    """The numbers in `0,3,10-19`; None for all."""
+    """Return the numbers in `0,3,10-19`; None for all. Raises SourceError."""
     if not text:
         return None
     found: set[int] = set()

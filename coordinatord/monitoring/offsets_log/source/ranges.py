@@ -40,13 +40,15 @@ KindBatch = tuple[str, pa.RecordBatch]
 
 
 class SegmentReplaced(SourceError):
-    """A segment's file has been replaced since the read was planned, and the user asked to be told."""
+    """A segment's file has been replaced since the read was planned, and the user has requested an error
+    (`onReplaced`).
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
     """Batches of one segment. `first_offset` is that of the batch at `at`, unless offsets are `filtered`; `next_offset`
-    is where the next range begins; None at the end of the log.
+    is the offset at which the next range begins; None at the end of the log.
     """
 
     log: Log
@@ -64,7 +66,7 @@ class Range:
 
 @reading_files()
 def plan(log: Log, step: int, first_offset: int = 0, next_offset: int | None = None) -> list[Range]:
-    """Cut the log from one offset to another into ranges of about `step` bytes."""
+    """Cut the log from one offset to another into ranges of about `step` bytes. Raises SegmentReplaced."""
     for _ in range(RELOOKS):
         try:
             return _plan(log, step, first_offset, next_offset)
@@ -98,7 +100,9 @@ def _plan(log: Log, step: int, first_offset: int, next_offset: int | None) -> li
 
 
 def read(part: Range, wanted: Wanted, on_replaced: str = "reread") -> Iterator[KindBatch]:
-    """The record batches of a range. A replaced segment is read again by its offsets, or refused."""
+    """Return the record batches of a range. If the segment was replaced, read it again by its offsets, or raise
+    SegmentReplaced with `on_replaced` = fail.
+    """
     wanted = replace(wanted, log_partition=part.log.partition)
     opened = _open(part.segment.path)
     if opened is not None:
@@ -154,7 +158,7 @@ def _reread(part: Range, wanted: Wanted) -> Iterator[KindBatch]:
 
 
 def _files_of(part: Range) -> list[tuple[Segment, FileIO, int]] | None:
-    """The segments that have a range's offsets now, opened; None while they are being renamed."""
+    """Return the segments that have a range's offsets now, opened; None while they are being renamed."""
     log = replace(part.log, only=()) if part.log.partition is not None else part.log
     segments = log.segments()
     if not segments or segments[0].base_offset > part.segment.base_offset:
@@ -179,7 +183,7 @@ def _files_of(part: Range) -> list[tuple[Segment, FileIO, int]] | None:
 
 
 def _stretch(file: int, at: int, end: int, wanted: Wanted) -> Iterator[KindBatch]:
-    """The batches in [at, end) of a file; bytes without a batch become a row of the quarantine."""
+    """Return the batches in [at, end) of a file; bytes without a batch become a row of the quarantine."""
     size = CHUNK_BYTES
     while at < end:
         buffer = pread(file, min(size, end - at), at)
@@ -206,7 +210,9 @@ def _stretch(file: int, at: int, end: int, wanted: Wanted) -> Iterator[KindBatch
 
 
 def _lost(file: int, at: int, sound: int, end: int, wanted: Wanted) -> Iterator[KindBatch]:
-    """A section without a batch, for the quarantine. Zeros up to the end are room preallocated by Kafka."""
+    """Return a row of the quarantine for a section without a batch. Zeros up to the end are space preallocated by
+    Kafka, and have no row.
+    """
     if QUARANTINE not in wanted.kinds:
         return
     if sound == end and _is_zero(file, at, end):

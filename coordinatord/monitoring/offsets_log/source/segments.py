@@ -1,4 +1,4 @@
-"""A directory of segments: its logs, where their batches begin, and how to cut them into ranges.
+"""A directory of segments: its logs, the positions of their batches, and the cuts into ranges.
 
 A range is identified by its offsets; file and positions are those at planning time. So a range can still be read after
 the log cleaner has replaced the file, and a streaming query can continue from the offsets in its checkpoint.
@@ -43,7 +43,8 @@ INDEX_ENTRY = struct.Struct(">ii")
 #: Bytes of one read of an index file: whole entries of either kind, of 8 and of 12 bytes.
 INDEX_CHUNK_BYTES = 48 << 10
 
-#: The cleaner renames files one by one: a segment may be missing for this long.
+#: Attempts, and the pause between them in seconds. The cleaner renames files one by one, so a segment may be missing
+#: for this long.
 RELOOKS, RELOOK_S = 20, 0.05
 
 _SEGMENT = re.compile(r"(\d{20})\.log")
@@ -56,12 +57,12 @@ class SourceError(Exception):
 
 
 class Refused(SourceError):
-    """No broker listens at the address, or there is no such host: somebody at a prompt does not wait for that."""
+    """No broker listens at the address, or there is no such host: an interactive command does not wait for that."""
 
 
 @contextmanager
 def reading_files() -> Iterator[None]:
-    """A block, or a function, in which an OSError becomes a SourceError with the file's path."""
+    """Run a block, or a function, in which an OSError becomes a SourceError with the file's path."""
     try:
         yield
     except OSError as error:
@@ -71,7 +72,7 @@ def reading_files() -> Iterator[None]:
 
 
 def unreadable(error: OSError) -> str:
-    """The sentence, without its full stop, for a file or a directory that cannot be read."""
+    """Return the sentence, without its full stop, for a file or a directory that cannot be read."""
     return f"{os.fsdecode(error.filename)} cannot be read: {error.strerror or error}"
 
 
@@ -97,10 +98,10 @@ class Log:
     only: tuple[str, ...] = field(default=())
 
     def segments(self) -> list[Segment]:
-        """The present segments by base offset, without those already deleted or not yet in place.
+        """Return the present segments by base offset, without those already deleted or not yet in place.
 
         A `.swap` is a cleaned segment about to replace others, which may already be deleted: at that moment the log
-        would seem to have a hole.
+        would seem to have a hole. Raises SourceError if a `.swap` stays.
         """
         for _ in range(RELOOKS):
             names = os.listdir(self.directory)
@@ -129,7 +130,9 @@ class Log:
 
 @reading_files()
 def find_logs(paths: Sequence[str], topic: str, partitions: frozenset[int] | None) -> list[Log]:
-    """The logs of `topic` below `paths`: data directories, partitions' directories, segments, globs of any."""
+    """Return the logs of `topic` below `paths`: data directories, partitions' directories, segments, globs of any.
+    Raises SourceError if a path has none, or two directories have the same log.
+    """
     found: dict[str, Log] = {}
     for path in paths:
         path = _local(path)
@@ -195,7 +198,7 @@ def _log(directory: str, topic: str, only: tuple[str, ...] = ()) -> Log:
 
 
 def pread(file: int, size: int, position: int) -> Bytes:
-    """Bytes of a file as a writable array (numba compiles for one kind of array)."""
+    """Return bytes of a file as a writable array (numba compiles for one kind of array)."""
     buffer = np.empty(size, np.uint8)
     view = memoryview(buffer.data)
     got = 0
@@ -208,7 +211,7 @@ def pread(file: int, size: int, position: int) -> Bytes:
 
 
 def header_at(file: int, position: int) -> tuple[int, int] | None:
-    """(base offset, bytes) of the batch at a position; None if there is none."""
+    """Return (base offset, bytes) of the batch at a position; None if there is none."""
     head = os.pread(file, HEADER_BYTES, position)
     if len(head) < HEADER_BYTES or head[16] != MAGIC:
         return None
@@ -217,10 +220,10 @@ def header_at(file: int, position: int) -> tuple[int, int] | None:
 
 
 def index_bytes(segment: Segment, suffix: str, entry_bytes: int) -> bytes:
-    """The whole entries of one of the segment's index files (`.index`, `.timeindex`); b"" if it cannot be read.
+    """Return the whole entries of one of the segment's index files (`.index`, `.timeindex`); b"" if it cannot be read.
 
-    A broker gives the index of its active segment its greatest size at once (log.index.size.max.bytes, 10 MiB) and
-    fills it up with zeros. The read ends with the chunk in which these begin.
+    A broker preallocates the index of its active segment at its greatest size (log.index.size.max.bytes, 10 MiB) and
+    fills it with zeros. The read ends with the chunk in which the zeros begin.
     """
     data, empty = bytearray(), bytes(entry_bytes)
     try:
@@ -235,10 +238,10 @@ def index_bytes(segment: Segment, suffix: str, entry_bytes: int) -> bytes:
 
 
 def index_entries(segment: Segment) -> Ints:
-    """(offset, position) rows of the segment's offset index, as far as they ascend and lie within the file."""
+    """Return (offset, position) rows of the segment's offset index, as far as they ascend and are within the file."""
     data = index_bytes(segment, ".index", INDEX_ENTRY.size)
     entries = np.frombuffer(data, ">i4").reshape(-1, 2).astype(np.int64)
-    sound = (entries[:, 1] > 0) & (entries[:, 1] < segment.size)  # Kafka fills its active index up with zeros
+    sound = (entries[:, 1] > 0) & (entries[:, 1] < segment.size)  # Kafka fills its active index with zeros
     sound[1:] &= (np.diff(entries[:, 0]) > 0) & (np.diff(entries[:, 1]) > 0)
     stop = np.flatnonzero(~sound)
     entries = entries[: stop[0]] if len(stop) else entries
@@ -259,7 +262,7 @@ class Walked:
 
 
 def walk(file: int, position: int, end: int, *, with_crc: bool = False) -> Iterator[Walked]:
-    """The whole batches from `position` on; sections without any are skipped."""
+    """Return the whole batches from `position` on; sections without any are skipped."""
     while position < end:
         buffer = pread(file, min(CHUNK_BYTES, end - position), position)
         table = np.empty((len(buffer) // HEADER_BYTES + 1, BATCH_COLUMNS), np.int64)
@@ -292,14 +295,14 @@ def walk(file: int, position: int, end: int, *, with_crc: bool = False) -> Itera
 
 
 def whole_batch_bytes(file: int, position: int, end: int) -> int | None:
-    """Bytes of the batch at `position` according to its header, if it ends by `end`."""
+    """Return the size in bytes of the batch at `position` according to its header; None if it does not end by `end`."""
     head = header_at(file, position)
     return head[1] if head is not None and position + head[1] <= end else None
 
 
 def next_batch(file: int, position: int, end: int) -> int:
-    """The position of the first valid batch from `position` on; `end` if there is none. Checks at most RESYNC_BYTES:
-    after that the rest counts as lost.
+    """Return the position of the first valid batch from `position` on; `end` if there is none. Checks at most
+    RESYNC_BYTES: after that the rest counts as lost.
     """
     budget = RESYNC_BYTES
     while position < end:
@@ -323,13 +326,13 @@ def next_batch(file: int, position: int, end: int) -> int:
     return end
 
 
-#: How many bytes after damage are searched for the next valid batch.
+#: Number of bytes after damage that are searched for the next valid batch.
 RESYNC_BYTES = 256 << 20
 
 
 def position_of(segment: Segment, file: int, offset: int, *, beyond: bool = False) -> int:
-    """The position of the first batch that ends at `offset` or later or, with `beyond`, that begins there or later; the
-    segment's size if there is none.
+    """Return the position of the first batch that ends at `offset` or later or, with `beyond`, that begins there or
+    later; the segment's size if there is none.
     """
     if offset <= segment.base_offset:
         return 0
@@ -348,8 +351,8 @@ def position_of(segment: Segment, file: int, offset: int, *, beyond: bool = Fals
 
 
 def cuts(segment: Segment, file: int, position: int, end: int, step: int) -> list[tuple[int, int]]:
-    """(position, base offset) of the batches at which to cut [position, end) into parts of `step` bytes or slightly
-    more, without the two ends.
+    """Return (position, base offset) of the batches at which to cut [position, end) into parts of `step` bytes or
+    slightly more, without the two ends.
     """
     entries = index_entries(segment)
     if len(entries) < (segment.size // step):

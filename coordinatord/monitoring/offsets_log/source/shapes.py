@@ -1,4 +1,6 @@
-"""From record batches of kinds to the one schema that a reader promised: a kind's own, or several in one frame."""
+"""Conversion of record batches of kinds to the one schema that a reader promised: a kind's own, or several kinds in one
+frame.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ class Shape:
         self.schema = pa.schema([schema.field(name) for name in columns]) if columns else schema
 
     def batches(self, tables: Iterable[tuple[str, pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-        """The record batches, converted to this shape."""
+        """Return the record batches, converted to this shape."""
         for kind, batch in tables:
             batch = decoded_batch(self._narrow(batch))
             if not self.single:
@@ -52,10 +54,12 @@ class Shape:
 
 
 def _nullable(kind: str) -> list[pa.Field]:
-    """The fields of a kind's struct: null in the rows of other kinds, whose structs are null, and Arrow checks that."""
+    """Return the fields of a kind's struct. They are nullable: rows of other kinds have a null struct, and Arrow checks
+    the fields.
+    """
     return [field.with_nullable(True) for field in _own(kind)]
 
 
 def _own(kind: str) -> Iterator[pa.Field]:
-    """The fields of a kind's rows that not all kinds have."""
+    """Return the fields of a kind's rows that not all kinds have."""
     return (field for field in KINDS[kind].schema if field not in PLACE)

@@ -1,9 +1,9 @@
-"""coordinatord's log in PostgreSQL (docs/postgresql.md): what its tables say, in one statement for each question.
+"""Queries of coordinatord's log in PostgreSQL (docs/postgresql.md), one statement for each.
 
-Whoever asks connects by itself: a command, Spark's driver, each of its executors. The address has no password in it;
-PGPASSWORD or a file that it names (`passfile`) has, at each of them.
+Each process makes its own connection: a command, Spark's driver, each of its executors. The address has no password in
+it; the password is in PGPASSWORD or in a file that the address names (`passfile`), at each of these processes.
 
-Of the tables only the columns that are named here are read, and nothing is locked or written.
+Only the columns that are named here are read, and nothing is locked or written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kafka_wire.records.batch import read_header
 from kafka_wire.records.key_values import key_values
 
 FRESH_S = 1.0
-"""A connection that nobody used for longer may be gone, and is asked before it is used."""
+"""Seconds: a connection that was unused for longer may be broken, and is tested before its use."""
 
 UNDEFINED = ("42P01", "42703")
 """SQLSTATEs: there is no such table, or no such column."""
@@ -35,7 +35,7 @@ PLACES = (
     " (SELECT convert_from(content, 'UTF8') FROM coordinatord_file WHERE name = 'topics.json')"
     " FROM coordinatord_partition p WHERE p.end_offset > 0 ORDER BY p.topic, p.partition"
 )
-"""Partitions with records, each with the catalogue of topics."""
+"""Query for partitions with records, each with the catalogue of topics."""
 
 STARTS = "SELECT topic_id, partition, min(segment) FROM coordinatord_batch GROUP BY topic_id, partition"
 
@@ -43,7 +43,7 @@ START_CHECKPOINTS = (
     "SELECT convert_from(content, 'UTF8') FROM coordinatord_file"
     " WHERE name = 'log-start-offset-checkpoint' OR name LIKE 'seats/%/log-start-offset-checkpoint'"
 )
-"""The files of each node that leads."""
+"""Query for the checkpoint files of each node that leads."""
 
 TIME_OF = (
     "SELECT batch FROM coordinatord_batch WHERE topic_id = %(id)s AND partition = %(partition)s"
@@ -51,10 +51,10 @@ TIME_OF = (
     "   WHERE topic_id = %(id)s AND partition = %(partition)s AND base_offset <= %(offset)s), 0)"
     " AND last_offset >= %(offset)s ORDER BY base_offset LIMIT 2"
 )
-"""The batch with an offset, and the next one: the cleaner may have removed the batch's last records."""
+"""Query for the batch with an offset, and the next one: the cleaner may have removed the batch's last records."""
 
 KNOWN_S = 10.0
-"""For so long it is not asked again which id a topic has: it changes only if the topic is deleted and made again."""
+"""Seconds for which the ids of topics are cached: a topic's id changes only if the topic is deleted and made again."""
 
 BATCHES = (
     "COPY (SELECT base_offset, {what} FROM coordinatord_batch WHERE topic_id = {id} AND partition = {partition}"
@@ -72,12 +72,12 @@ PIECES = (
     " WHERE b.topic_id = w.id AND b.partition = w.number AND b.last_offset >= w.first AND b.base_offset < w.next)"
     " AS batches GROUP BY number, piece ORDER BY number, piece"
 )
-"""Where pieces of about so many bytes begin, and their bytes."""
+"""Query for the first offset and the bytes of each piece of about a given size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A partition of a topic that exists, with records."""
+    """A partition of an existing topic, with records."""
 
     url: str
     topic_id: bytes
@@ -91,44 +91,44 @@ class Place:
 
 
 _known: dict[str, tuple[float, dict[tuple[str, int], bytes]]] = {}
-"""By database: when it was asked, and the ids of topics by the names of their partitions."""
+"""By database: the time of the query, and the ids of topics by topic and partition."""
 
 is_stored = libpq.is_address
-"""Whether a source is a database, and no directory."""
+"""Test for sources that are databases rather than directories."""
 
 
 def check(url: str) -> None:
-    """Check what can be checked without a connection. Raises SourceError."""
+    """Check the address as far as possible without a connection. Raises SourceError."""
     _parameters(url)
 
 
 def places(url: str) -> list[Place]:
-    """The partitions in the order of their names. Those of deleted topics are left out."""
+    """Return the partitions in the order of their names, without those of deleted topics."""
     with connected(url) as connection:
         return _places(connection, url)
 
 
 def topic_names(url: str) -> dict[str, str]:
-    """The topics that exist, by their id in Kafka's text form."""
+    """Return the existing topics, by their id in Kafka's text form."""
     with connected(url) as connection:
         row = connection.execute("SELECT content FROM coordinatord_file WHERE name = 'topics.json'").fetchone()
     return {} if row is None else {entry["id"]: name for name, entry in _topics(bytes(row[0])).items()}
 
 
 def starts(url: str) -> dict[tuple[bytes, int], int]:
-    """Where the first segment of each partition with batches begins, by topic id and partition."""
+    """Return the base offset of the first segment of each partition with batches, by topic id and partition."""
     with connected(url) as connection:
         return {(bytes(id_), number): start for id_, number, start in connection.execute(STARTS)}
 
 
 def start_checkpoints(url: str) -> list[str]:
-    """What the files say of partitions that begin within a segment: end_offsets reads them."""
+    """Return the checkpoint files of partitions that begin within a segment, for `end_offsets`."""
     with connected(url) as connection:
         return [str(text) for (text,) in connection.execute(START_CHECKPOINTS)]
 
 
 def record_time(url: str, topic: str, partition: int, offset: int) -> int | None:
-    """The timestamp of the record at `offset`, or of the first one after it; None if there is none."""
+    """Return the timestamp of the record at `offset`, or of the first one after it; None if there is none."""
     asked_s, known = _known.get(url, (0.0, {}))
     if not known or time.monotonic() - asked_s > KNOWN_S:
         known = {(each.topic, each.partition): each.topic_id for each in places(url)}
@@ -149,7 +149,7 @@ def record_time(url: str, topic: str, partition: int, offset: int) -> int | None
 
 
 def size(url: str, chosen: Sequence[Place]) -> int:
-    """The bytes of partitions' batches."""
+    """Return the size of partitions' batches in bytes."""
     with connected(url) as connection:
         row = connection.execute(
             "SELECT coalesce(sum(octet_length(b.batch)), 0)::bigint FROM coordinatord_batch b,"
@@ -160,8 +160,8 @@ def size(url: str, chosen: Sequence[Place]) -> int:
 
 
 def pieces(url: str, wanted: Sequence[tuple[Place, int, int]], step: int) -> dict[int, list[tuple[int, int]]]:
-    """By partition of one topic: (base offset, bytes) of pieces of about `step` bytes. `wanted` are partitions with
-    their first and next offsets.
+    """Return, by partition of one topic, (base offset, bytes) of pieces of about `step` bytes. `wanted` are partitions
+    with their first and next offsets.
     """
     parameters = (
         step,
@@ -178,14 +178,14 @@ def pieces(url: str, wanted: Sequence[tuple[Place, int, int]], step: int) -> dic
 
 
 def batches(place: Place, first_offset: int, next_offset: int) -> Iterator[tuple[int, bytes]]:
-    """(base offset, bytes) of the batches with offsets in [first_offset, next_offset), streamed by one statement, so
-    from one state of the log.
+    """Return (base offset, bytes) of the batches with offsets in [first_offset, next_offset), streamed by one
+    statement, so from one state of the log.
     """
     yield from _copied(place, first_offset, next_offset, "batch", ["int8", "bytea"])
 
 
 def heads(place: Place, first_offset: int, next_offset: int) -> Iterator[tuple[int, int, int, int]]:
-    """(base offset, bytes, records, last offset) of the same batches."""
+    """Return (base offset, bytes, records, last offset) of the batches with offsets in [first_offset, next_offset)."""
     what = "octet_length(batch), last_offset, substring(batch FROM 58 FOR 4)"
     for base, size, last, count in _copied(place, first_offset, next_offset, what, ["int8", "int4", "int8", "bytea"]):
         yield base, size, int.from_bytes(count, "big"), last
@@ -233,14 +233,14 @@ def _id(text: str) -> bytes:
 
 
 class _Idle:
-    """The connection that this process used last. One that it was forked with is its parent's."""
+    """The connection that this process used last. A connection from before a fork belongs to the parent process."""
 
     def __init__(self) -> None:
         self._held: tuple[int, str, Any, float] | None = None
         atexit.register(self.close)
 
     def take(self, url: str) -> Any:
-        """A connection to `url` that answers; None if there is none."""
+        """Return a working connection to `url`; None if there is none."""
         held, self._held = self._held, None
         if held is None or held[0] != os.getpid():
             return None
@@ -272,7 +272,7 @@ _idle = _Idle()
 
 @contextmanager
 def connected(url: str) -> Iterator[Any]:
-    """A connection in autocommit. Errors of the database become one sentence, a SourceError."""
+    """Return a connection in autocommit. Errors of the database become one sentence, a SourceError."""
     driver = _driver()
     connection = _idle.take(url) or _connect(url)
     is_sound = False
@@ -291,7 +291,7 @@ def connected(url: str) -> Iterator[Any]:
         if is_sound:
             _idle.put(url, connection)
         else:
-            connection.close()  # somewhere within a statement: also if nobody wants the rest of its rows
+            connection.close()  # in the middle of a statement: also if the caller does not read the rest of its rows
 
 
 def _connect(url: str) -> Any:

@@ -1,7 +1,7 @@
 """The offsets log in PostgreSQL: its partitions as they grow, ranges of them, and their batches through the decoder.
 
-`tail.FileTail` and `ranges` are the same for directories. Positions name logs alike, so a stream that has read a copy
-of the log goes on with the database, and the other way round.
+The counterparts for directories are `tail.FileTail` and `ranges`. Positions name logs in the same way, so a stream that
+has read a copy of the log can continue with the database, and the reverse.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from coordinatord.monitoring.offsets_log.source.tail import DataLoss, Position, 
 
 @dataclass(frozen=True, slots=True)
 class StoreRange:
-    """Offsets of one partition to read, and about how many bytes they are."""
+    """Offsets of one partition to read, and their approximate size in bytes."""
 
     place: Place
     first_offset: int
@@ -39,17 +39,17 @@ class StoreRange:
 
 
 class StoreTail:
-    """The partitions of the options' topic in the database that they name."""
+    """The partitions of the options' topic in the options' database."""
 
     def __init__(self, options: Options) -> None:
         assert options.store is not None
         self.options = options
         self.absent: frozenset[str] = frozenset()
-        """Logs that cannot be looked at for now: none, as the database has all."""
+        """Logs that cannot be read for now: none, as the database has all."""
         self._url = options.store
 
     def logs(self) -> dict[str, Place]:
-        """The chosen partitions by name. Raises SourceError if there is none at all."""
+        """Return the chosen partitions by name. Raises SourceError if the topic has no partition at all."""
         found = [each for each in store.places(self._url) if each.topic == self.options.topic]
         if not found:
             raise SourceError(f"the database has no records of {self.options.topic}: no group has committed there yet")
@@ -59,15 +59,15 @@ class StoreTail:
         return {each.name: each for each in chosen}
 
     def ends(self) -> Position:
-        """See FileTail."""
+        """Return the end of each partition."""
         return {name: place.end_offset for name, place in self.logs().items()}
 
     def size(self) -> int:
-        """The log's bytes."""
+        """Return the log's size in bytes."""
         return store.size(self._url, list(self.logs().values()))
 
     def limited(self, start: Position, ends: Position, max_bytes: int | None, max_records: int | None) -> Position:
-        """See FileTail."""
+        """Return the end of a micro-batch from `start`: see shared_fairly."""
         logs = self.logs()
 
         def batches(name: str, first: int, end: int) -> Iterator[tuple[int, int, int]]:
@@ -77,7 +77,7 @@ class StoreTail:
         return shared_fairly(batches, start, ends, max_bytes, max_records)
 
     def plan(self, start: Position, end: Position) -> list[StoreRange]:
-        """See FileTail."""
+        """Return ranges of about `split_bytes` between two positions. Raises DataLoss for a missing partition."""
         logs = self.logs()
         wanted: list[tuple[Place, int, int]] = []
         for name, next_offset in end.items():
@@ -100,7 +100,7 @@ class StoreTail:
 
 
 def read_stored(part: StoreRange, wanted: Wanted) -> Iterator[KindBatch]:
-    """The record batches of a range. Rows that are no batches become rows of the quarantine."""
+    """Return the record batches of a range. Rows without a valid batch become rows of the quarantine."""
     wanted = replace(
         wanted,
         log_partition=part.place.partition,
@@ -129,7 +129,7 @@ def _decoded(rows: Sequence[tuple[int, bytes]], wanted: Wanted) -> Iterator[Kind
         for kind, batches in decoded.tables.items():
             for batch in batches:
                 yield kind, batch
-        if decoded.at == at:  # this row is none
+        if decoded.at == at:  # this row is no batch
             number = int(np.searchsorted(ends, at, "right"))
             base_offset, data = rows[number]
             if QUARANTINE in wanted.kinds:

@@ -1,4 +1,4 @@
-"""The ends of logs, and how far one micro-batch goes: the part of the streaming reader without Spark.
+"""The ends of logs, and the limits of a micro-batch: the part of the streaming reader without Spark.
 
 A position is a dict {log: next offset}, which Spark stores in a checkpoint. A log missing in it begins at 0. Offsets
 are those of the log itself, so a restart continues exactly at the checkpoint, whatever the cleaner has done to files
@@ -33,7 +33,7 @@ class DataLoss(SourceError):
 
 @dataclass(slots=True)
 class _Known:
-    """The end of a log at the last look: the batch before `position` ends at `next_offset`."""
+    """The end of a log at the last read: the batch before `position` ends at `next_offset`."""
 
     segment: Segment
     position: int
@@ -46,7 +46,7 @@ class FileTail:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.absent: frozenset[str] = frozenset()
-        """Logs that cannot be looked at for now: none, as they are files."""
+        """Logs that cannot be read for now: none, as they are files."""
         self._known: dict[str, _Known] = {}
 
     def logs(self) -> dict[str, Log]:
@@ -58,7 +58,7 @@ class FileTail:
         return {name: self._end(log) for name, log in self.logs().items()}
 
     def _end(self, log: Log) -> int:
-        """The offset after the last whole and valid batch. An incomplete one is still being written."""
+        """Return the offset after the last whole and valid batch. An incomplete one is still being written."""
         segments = log.segments()
         if not segments:
             return 0
@@ -80,7 +80,7 @@ class FileTail:
 
     @reading_files()
     def limited(self, start: Position, ends: Position, max_bytes: int | None, max_records: int | None) -> Position:
-        """How far to go from `start`: see shared_fairly."""
+        """Return the end of a micro-batch from `start`: see shared_fairly."""
         logs = self.logs()
         return shared_fairly(
             lambda name, first, end: _batches(logs[name], first, end), start, ends, max_bytes, max_records
@@ -100,7 +100,7 @@ class FileTail:
 
 
 def _late_position(segment: Segment, file: int) -> int:
-    """The position of a batch near the segment's end, by its index; the segment's start without one."""
+    """Return the position of a batch near the segment's end, from its index; 0 without one."""
     for _, position in reversed(index_entries(segment)[-2:].tolist()):
         head = header_at(file, position)
         if head is not None and head[0] >= segment.base_offset:
@@ -109,7 +109,7 @@ def _late_position(segment: Segment, file: int) -> int:
 
 
 def _batches(log: Log, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """(bytes, records, next offset) of each batch with offsets in [start, end)."""
+    """Return (bytes, records, next offset) of each batch with offsets in [start, end)."""
     segments = log.segments()
     for number, segment in enumerate(segments):
         if segment.base_offset >= end:
@@ -131,9 +131,9 @@ def shared_fairly(
     max_bytes: int | None,
     max_records: int | None,
 ) -> Position:
-    """How far to go from `start` with at most this many bytes and records, shared fairly among logs; at least one batch
-    of one log, so that a query makes progress. `batches` gives (bytes, records, next offset) of a log's batches from
-    one offset to another.
+    """Return the end of a micro-batch from `start` with at most this many bytes and records, shared fairly among logs;
+    at least one batch of one log, so that a query makes progress. `batches` returns (bytes, records, next offset) of a
+    log's batches from one offset to another.
     """
     behind = sorted((name for name in ends if ends[name] > start.get(name, 0)), key=lambda n: ends[n] - start.get(n, 0))
     reached = {name: start.get(name, 0) for name in ends}
@@ -160,8 +160,8 @@ def shared_fairly(
 
 
 def check_kept(start: Position, ends: Position, fail: bool, absent: Collection[str] = ()) -> Position:
-    """`start`, if the logs still have it; if not, DataLoss or the logs' own ends. Those in `absent` cannot be looked at
-    for now, and are read on later.
+    """Return `start`, if the logs still have it; if not, raise DataLoss if `fail`, otherwise replace it by the logs'
+    own ends. The logs in `absent` cannot be read for now, and keep their positions.
     """
     kept = dict(start)
     for name, next_offset in start.items():

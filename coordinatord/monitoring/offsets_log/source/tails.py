@@ -1,5 +1,5 @@
-"""The state of partitions beside their first offsets and ends, from a broker: tails (source/markers.py), earlier ends,
-retention.ms. What the user may not ask for stays unknown.
+"""Further state of partitions from a broker: tails (source/markers.py), earlier ends, retention.ms. Values that the
+user may not request stay unknown.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from coordinatord.monitoring.offsets_log.source.markers import BACK_BYTES, batch
 from kafka_wire.records.batch import TRANSACTIONAL
 
 MARKER_BYTES = 512
-"""A marker's batch has 78 bytes; a batch that is larger than this is none."""
+"""Size limit of a marker's batch, which has 78 bytes: a larger batch is no marker."""
 BACK = 256
-"""How many offsets before the end are looked at for the last record that can be read."""
+"""Number of offsets before the end that are searched for the last record that can be read."""
 OPEN_BYTES = 64 << 10
 """A first batch of an open transaction that is larger is not read, and its producer stays unknown."""
 MAX_PRODUCERS = 100
-"""The most producers whose transactional ids are asked for."""
+"""Maximum number of producers whose transactional ids are requested."""
 TOPIC = 2
 """The type of a resource whose configuration is described."""
 PARTS = (0.05, 0.25, 0.5, 0.75, 1.0)
 LONGEST_MS = 24 * 3_600_000
-"""The ends of a partition are asked for by timestamp, for these parts of a window ago, then for twice as long ago each
-time, up to this.
+"""Ages of the timestamps for which the ends of a partition are requested: these parts of a window, then twice as long
+each time, up to LONGEST_MS.
 """
 
 
 def tails(
     cluster: Cluster, bounds: Mapping[TopicPartition, tuple[int, int]], among: Collection[TopicPartition] | None = None
 ) -> dict[TopicPartition, Tail]:
-    """The tails of partitions, whose first offsets and ends these are. Those of `among` are read; of the others the
-    last stable offset is asked for. Raises SourceError.
+    """Return the tails of partitions with these first offsets and ends. The tails of `among` are read; for the other
+    partitions only the last stable offset is requested. Raises SourceError.
     """
     filled = {place: end for place, (start, end) in bounds.items() if end > start}
     stable = cluster.list_offsets(filled, LATEST, committed=True)
@@ -66,7 +66,7 @@ def _readable(
 
 
 def _opened(cluster: Cluster, stable: Mapping[TopicPartition, int]) -> dict[TopicPartition, Open]:
-    """The transactions that begin at last stable offsets, with their ids as far as the user may describe them."""
+    """Return the transactions that begin at last stable offsets, with their ids if the user may describe them."""
     found: dict[TopicPartition, Open] = {}
     for place, data in cluster.peek(stable, OPEN_BYTES).items() if stable else ():
         header = next((each.header for each in batches(data)), None)
@@ -82,7 +82,7 @@ def _opened(cluster: Cluster, stable: Mapping[TopicPartition, int]) -> dict[Topi
 
 
 def retention(cluster: Cluster, topics: Collection[str]) -> dict[str, int]:
-    """retention.ms of the topics that the user may describe; without those that are compacted, or keep all records."""
+    """Return retention.ms of the topics that the user may describe; without compacted ones, or those that keep all."""
     resource = DescribeConfigsRequest.DescribeConfigsResource
     names = ["retention.ms", "cleanup.policy"]
     wanted = [resource(resource_type=TOPIC, resource_name=topic, configuration_keys=names) for topic in sorted(topics)]
@@ -96,7 +96,7 @@ def retention(cluster: Cluster, topics: Collection[str]) -> dict[str, int]:
 
 
 def times_ago(window_ms: int) -> list[int]:
-    """How long ago the ends are asked for."""
+    """Return the ages in milliseconds for which the ends are requested."""
     found = [round(part * window_ms) for part in PARTS]
     while found[-1] < LONGEST_MS:
         found.append(2 * found[-1])
@@ -106,8 +106,8 @@ def times_ago(window_ms: int) -> list[int]:
 def earlier(
     cluster: Cluster, bounds: Mapping[TopicPartition, tuple[int, int]], now_ms: int, window_ms: int
 ) -> dict[TopicPartition, list[Point]]:
-    """Earlier ends of partitions, by the timestamps of their records: where the first record of a time or later is. For
-    one who looks at a cluster for the first time.
+    """Return earlier ends of partitions, by the timestamps of their records: the offset of the first record of a time
+    or later. For a caller that has no earlier samples of a cluster.
     """
     found: dict[TopicPartition, list[Point]] = {}
     for ago_ms in times_ago(window_ms):

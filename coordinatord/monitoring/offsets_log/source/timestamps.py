@@ -1,4 +1,4 @@
-"""A moment as people write it."""
+"""Moments as people write them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?")
 
 
 def parse_time(text: str, now_ms: int) -> int:
-    """`03:12` is the most recent such time (UTC); otherwise ISO 8601, UTC by default, or epoch ms. SourceError."""
+    """Return a moment in epoch ms. `03:12` is the most recent such time (UTC); otherwise ISO 8601, UTC by default, or
+    epoch ms. Raises SourceError.
+    """
     try:
         at_ms = _time_ms(text, now_ms)
         datetime.fromtimestamp(at_ms / 1000, UTC)

@@ -23,8 +23,8 @@ FILE = "topic_names.json"
 
 
 def names_in_directories(paths: Sequence[str]) -> dict[str, str]:
-    """The topics with a partition in one of the brokers' log directories, and those of a database; other directories
-    are ignored.
+    """Return the topics with a partition in one of the brokers' log directories, and those of a database; other
+    directories are ignored.
     """
     found: dict[str, str] = {}
     for path in paths:
@@ -48,7 +48,7 @@ def names_in_directories(paths: Sequence[str]) -> dict[str, str]:
 
 
 def _topic_id(path: str) -> str | None:
-    """The topic id in a file like `version: 0\\ntopic_id: mqBYrcNKQO6xVx8dYZRsKg`."""
+    """Return the topic id in a file like `version: 0\\ntopic_id: mqBYrcNKQO6xVx8dYZRsKg`; None if there is none."""
     try:
         with open(path, encoding="ascii") as file:
             lines = file.read(200).splitlines()
@@ -59,8 +59,8 @@ def _topic_id(path: str) -> str | None:
 
 
 def names_from_broker(bootstrap: str, options: Mapping[str, Any]) -> dict[str, str]:
-    """All topics that the user may describe; none from a broker that does not send ids (before Kafka 2.8). `options` go
-    to kafka-python. Raises SourceError.
+    """Return all topics that the user may describe; none from a broker that does not send ids (before Kafka 2.8).
+    `options` go to kafka-python. Raises SourceError.
     """
     from coordinatord.monitoring.offsets_log.source.cluster import Cluster
 
@@ -69,12 +69,12 @@ def names_from_broker(bootstrap: str, options: Mapping[str, Any]) -> dict[str, s
 
 
 def _text(topic_id: UUID) -> str:
-    """A uuid in Kafka's text form."""
+    """Return a uuid in Kafka's text form."""
     return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 
 def read_names(out: Path) -> dict[str, str]:
-    """The names that runs have found."""
+    """Return the names that earlier runs have stored. Raises SourceError if their file is damaged."""
     try:
         names: dict[str, str] = json.loads((out / FILE).read_text())
     except FileNotFoundError:
@@ -85,7 +85,7 @@ def read_names(out: Path) -> dict[str, str]:
 
 
 def keep_names(out: Path, found: Mapping[str, str]) -> None:
-    """Add to the known names."""
+    """Add names to the stored ones."""
     known = read_names(out)
     if found.keys() <= known.keys():
         return

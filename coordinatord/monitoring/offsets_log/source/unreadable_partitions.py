@@ -1,4 +1,4 @@
-"""What a cluster answers for partitions that cannot be read now, or not by this user. Needs no client library."""
+"""Errors of a cluster for partitions that cannot be read now, or not by this user. Needs no client library."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from kafka_wire.errors import ErrorCode
 
 SHOWN_NAMES = 5
-"""Partitions that a sentence names."""
+"""Number of partitions that a sentence names."""
 
 MOVED = frozenset(
     {
@@ -22,11 +22,11 @@ MOVED = frozenset(
         ErrorCode.OFFSET_NOT_AVAILABLE,
     }
 )
-"""Errors that another node may not have, or this one in a moment."""
+"""Errors that another node may not return, or this node a moment later."""
 
 
 def not_allowed(bootstrap: str, settings: Mapping[str, Any], topic: str) -> str:
-    """The message to a user without the ACL."""
+    """Return the message to a user without the ACL."""
     user = settings.get("sasl_plain_username")
     who, principal = (f"the user {user}", f"User:{user}") if user else ("this user", "PRINCIPAL")
     return (
@@ -36,7 +36,7 @@ def not_allowed(bootstrap: str, settings: Mapping[str, Any], topic: str) -> str:
 
 
 def no_leader(names: Sequence[str]) -> str:
-    """A sentence, without its full stop, of partitions for which no node answers."""
+    """Return a sentence, without its full stop, about partitions for which no node responds."""
     if len(names) == 1:
         return f"{names[0]} has no leader now"
     more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""

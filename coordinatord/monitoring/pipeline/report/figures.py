@@ -13,11 +13,11 @@ from coordinatord.monitoring.dashboard.html import GREY, LIVES, TRIGGERS
 from coordinatord.monitoring.pipeline.report.read import Held, Row
 
 MAX_LIVES = 60
-"""The most members in one timeline: more cannot be told apart."""
+"""Maximum number of members in one timeline: more would be indistinguishable."""
 MAX_PIECES = 2_000
-"""The most assignments in one timeline: with more, each member is drawn as one piece."""
+"""Maximum number of assignments in one timeline: with more, each member is drawn as one piece."""
 MAX_BANDS = 300
-"""The most rebalances in one timeline; the last ones are shown."""
+"""Maximum number of rebalances in one timeline; the last ones are shown."""
 CURVES = ("#3f7fbf", "#e07b39", "#5aa469", "#d1495b", "#8f6bb3", "#c58b2b", "#3aa6a6", "#b56b8f")
 HOUR_MS = 3_600_000
 STEPS_MS = (1_000, 5_000, 10_000, 30_000, 60_000, 300_000, 600_000)
@@ -25,13 +25,13 @@ STEPS_MS = (1_000, 5_000, 10_000, 30_000, 60_000, 300_000, 600_000)
 FEW_MOMENTS = 20
 """A curve with up to this many points shows each of them."""
 MAX_CURVES = len(CURVES)
-"""The partitions in one plot of lag, those with the largest lag; the others are summed up."""
+"""Maximum number of partitions in one plot of lag, those with the largest lag; the others are summed up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot with its title and legend, which the page renders, not plotly: so they wrap on narrow screens. `legend`
-    has (name, colour, opacity).
+    """A plot with its title and legend, which are rendered by the page and not by plotly: so they wrap on narrow
+    screens. `legend` has (name, colour, opacity).
     """
 
     title: str
@@ -40,7 +40,9 @@ class Plot:
     legend: tuple[tuple[str, str, float], ...] = ()
 
     def html(self) -> str:
-        """The page's script draws it when it comes into view: two hundred at once would take a browser minutes."""
+        """Return the plot's HTML. The page's script draws a plot when it comes into view: drawing two hundred at once
+        would take a browser minutes.
+        """
         names = "".join(
             f"<span><i style='background:{colour};opacity:{opacity}'></i>{html.escape(name)}</span>"
             for name, colour, opacity in self.legend
@@ -78,8 +80,8 @@ def _date(time_ms: float) -> str:
 
 
 def timeline(lives: Sequence[Row], rebalances: Sequence[Row], held: Sequence[Held], now_ms: int) -> Plot:
-    """A row for each member from its first generation to its last, a piece for each assignment with its number of
-    partitions; rebalances as bands in the background, coloured by trigger.
+    """Return a plot with a row for each member from its first generation to its last, and a piece for each assignment
+    with its number of partitions; rebalances are bands in the background, coloured by trigger.
     """
     from plotly import graph_objects
 
@@ -134,7 +136,7 @@ class _Piece:
 
 
 def _pieces(shown: Sequence[Row], held: Sequence[Held], now_ms: int) -> list[_Piece]:
-    """The pieces of the members' lives: one per assignment if known, and if not too many; else one per life."""
+    """Return the pieces of the members' lives: one per assignment if known, and if not too many; else one per life."""
     by_member: dict[str, list[Held]] = defaultdict(list)
     for each in held:
         by_member[each.member_id].append(each)
@@ -159,7 +161,7 @@ def _pieces(shown: Sequence[Row], held: Sequence[Held], now_ms: int) -> list[_Pi
 
 
 def _bands(figure: Any, rebalances: Sequence[Row], began_ms: int, ended_ms: int) -> list[tuple[str, str, float]]:
-    """Draw the bands; returns their part of the legend."""
+    """Draw the bands. Returns their entries of the legend."""
     seen: dict[str, tuple[str, str, float]] = {}
     shown = [row for row in rebalances if row["ended_ms"] is not None and row["ended_ms"] >= began_ms]
     shapes = []
@@ -195,8 +197,8 @@ def _told(life: Row) -> str:
 
 
 def lag(history: Sequence[Row]) -> Plot:
-    """Unread records over time, at most: a curve for each partition with the most of them, and one for the sum of the
-    rest.
+    """Return a plot of the upper bounds of unread records over time: a curve for each partition with the most of them,
+    and one for the sum of the others.
     """
     from plotly import graph_objects
 
@@ -236,12 +238,12 @@ def lag(history: Sequence[Row]) -> Plot:
 
 
 def _mode(times: Sequence[int]) -> str:
-    """Few points are drawn as markers; a single one has no line."""
+    """Return plotly's mode of a curve: few points are drawn with markers, because a single point has no line."""
     return "lines+markers" if len(times) <= FEW_MOMENTS else "lines"
 
 
 def churn(rows: Sequence[Row], step_ms: int = HOUR_MS, title: str = "Members that joined and left, by hour") -> Plot:
-    """Members that joined and left in each step, which is an hour in the table `churn`."""
+    """Return a plot of the members that joined and left in each step, which is an hour in the table `churn`."""
     from plotly import graph_objects
 
     steps: dict[int, list[int]] = defaultdict(lambda: [0, 0])
@@ -264,7 +266,7 @@ def churn(rows: Sequence[Row], step_ms: int = HOUR_MS, title: str = "Members tha
 
 
 def cost(rebalances: Sequence[Row]) -> Plot:
-    """The cost of the shown groups' rebalances by trigger: seconds in which no member read."""
+    """Return a plot of the cost of the shown groups' rebalances by trigger: seconds in which no member read."""
     from plotly import graph_objects
 
     seconds: dict[str, float] = defaultdict(float)

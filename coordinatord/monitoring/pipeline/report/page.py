@@ -1,4 +1,4 @@
-"""The report as one HTML file without external resources: which groups need attention, then a section per group."""
+"""The report as one HTML file without external resources: the groups that need attention, then a section per group."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from coordinatord.monitoring.pipeline.report.read import Row, Tables
 from coordinatord.monitoring.pipeline.run.progress import Progress
 
 MAX_ROWS = 50
-"""The most rows of one table on the page; the page says how many it omits."""
+"""Maximum number of rows of one table on the page; the page shows the number of omitted rows."""
 
 MAX_BYTES = 10_000_000
-"""The page's maximum size: browsers open it within seconds, and it can be sent."""
+"""Maximum size of the page in bytes: browsers open such a page within seconds, and it can be sent."""
 PLOTLY_BYTES = 5_000_000
 
 TIMELINE = (
@@ -48,7 +48,7 @@ Cell = tuple[str, str]
 
 
 def page(tables: Tables, progress: Progress | None = None) -> str:
-    """The whole page."""
+    """Return the whole page."""
     from plotly.offline import get_plotlyjs
 
     when = _moment(tables.at_ms)
@@ -83,7 +83,7 @@ def page(tables: Tables, progress: Progress | None = None) -> str:
 
 
 def _sections(tables: Tables, progress: Progress) -> tuple[list[str], list[str]]:
-    """The sections of the groups that fit on the page, and the groups that do not."""
+    """Return the sections of the groups that fit on the page, and the groups that do not."""
     found: list[str] = []
     used = 0
     for number, group in enumerate(tables.shown):
@@ -149,7 +149,7 @@ def _badge(status: str) -> Cell:
 
 
 def _changes(tables: Tables) -> Iterator[str]:
-    """The events of `pipeline run --follow`; those that have not ended stand out."""
+    """Yield the events of `pipeline run --follow`; those that have not ended are highlighted."""
     if not tables.events:
         return
     ended = {_identity(row) for row in tables.events if row["change"] != "began"}
@@ -189,7 +189,7 @@ def _overview(tables: Tables) -> Iterator[str]:
 
 
 def _churn(tables: Tables) -> figures.Plot:
-    """By the hour; of a log of an hour or two in smaller steps, which only the groups below have."""
+    """Return churn by the hour. For a log of an hour or two the steps are smaller; only the groups below have them."""
     hours = {row["hour_ms"] for row in tables.rows["churn"]}
     ended = [row for row in tables.rows["rebalances"] if row["ended_ms"] is not None]
     if not ended or max(hours) - min(hours) > figures.HOUR_MS:
@@ -202,7 +202,7 @@ def _churn(tables: Tables) -> figures.Plot:
 
 
 def _events(tables: Tables) -> Iterator[str]:
-    """Of all groups; what is not over comes first."""
+    """Yield the events of all groups; those that are not over come first."""
     open_ones = {(group, each.kind, each.began_ms) for group, found in tables.trouble.items() for each in found}
 
     def place(row: Row) -> tuple[bool, int]:
@@ -219,7 +219,9 @@ def _events(tables: Tables) -> Iterator[str]:
 
 
 def _slo(tables: Tables) -> Iterator[str]:
-    """The budget is that of a whole day, however little of the day is known: a share of seven minutes says nothing."""
+    """Yield the lag targets. The budget is that of a whole day, however little of the day is known: a share of seven
+    minutes has no meaning.
+    """
     rows = [row for row in tables.rows["slo"] if row["bad_minutes"]]
     rows.sort(key=lambda row: (-row["bad_minutes"], row["group_id"]))
     if rows:
@@ -319,13 +321,13 @@ def _rebalance_row(row: Row) -> Iterator[Cell]:
     yield f"<span class=soft>{sure}</span>", "w"
 
 
-# Words
+# Cells and tables
 
 
 def _table(
     head: Sequence[str], rows: Iterator[Sequence[Cell]], count: int, name: str = "", least: int = 0
 ) -> Iterator[str]:
-    """`n:` before a column's name right-aligns it. Shows at least `least` rows, if there are as many."""
+    """Yield a table. `n:` before a column's name right-aligns it. Shows at least `least` rows, if there are as many."""
     most = max(MAX_ROWS, least)
     cells = [f"<th class=n>{name[2:]}</th>" if name.startswith("n:") else f"<th>{name}</th>" for name in head]
     yield f"<div class=table><table{f' id={name}' if name else ''}><tr>{''.join(cells)}</tr>"
@@ -372,5 +374,5 @@ def _duration(milliseconds: float | None) -> str:
 
 
 def causes(rebalances: Sequence[Row]) -> Counter[str]:
-    """How many rebalances each trigger caused."""
+    """Return the number of rebalances by trigger."""
     return Counter(row["trigger"] or "unknown" for row in rebalances)

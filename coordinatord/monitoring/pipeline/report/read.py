@@ -1,5 +1,5 @@
-"""The tables' rows that the report needs. The tables are small beside the log and are read whole, except for the
-history of lag, of which only the shown groups are read."""
+"""The tables' rows that the report needs. The tables are small compared with the log and are read whole, except for
+the tables OF_GROUPS, of which only the shown groups' rows are read."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Row = dict[str, Any]
 OF_GROUPS = ("rebalances", "members", "lag_history")
 """Tables of which only the shown groups' rows are read."""
 MAX_EVENT_FILES = 500
-"""The most micro-batches with events; the last ones are read."""
+"""Maximum number of micro-batches with events; the last ones are read."""
 OF_ALL = ("group_status", "member_events", "churn", "slo", "expiry")
 
 
 MAX_NAMED = 12
-"""The most partitions named in the tooltip of an assignment."""
+"""Maximum number of partitions named in the tooltip of an assignment."""
 
 
 class Held(NamedTuple):
@@ -59,7 +59,7 @@ class Tables:
     """Crash loops and storms that were not over at `at_ms`."""
 
     def verdict(self, row: Row) -> severity.Verdict:
-        """The worst that is to be said of a group with a row of group_status, and why."""
+        """Return the worst verdict on a group with a row of group_status, and its reason."""
         return severity.verdict(_group_now(row), self.trouble.get(row["group_id"], ()))
 
     def of(self, table: str, group_id: str) -> list[Row]:
@@ -101,8 +101,8 @@ def read(out: Path, limit: int, only: tuple[str, ...] = ()) -> Tables:
 
 
 def read_groups(out: Path) -> tuple[int, list[GroupNow], dict[str, int]]:
-    """The time of the tables, the groups' rows, the most urgent first, and how many members each has. The status of
-    each row is the group's verdict (analysis.urgent). Raises SourceError.
+    """Return the time of the tables, the groups' rows, the most urgent first, and the number of members of each. The
+    status of each row is the group's verdict (analysis.severity). Raises SourceError.
     """
     state = find_state(out)
     if state is None:
@@ -135,7 +135,7 @@ def _urgency(row: Row, word: str, rebalances: dict[str, int]) -> tuple[Any, ...]
 
 
 def _held(out: Path, groups: list[str]) -> dict[str, list[Held]]:
-    """By classic group: its generations' assignments, from the log."""
+    """Return the assignments in the generations of classic groups, by group, from the log."""
     from pyarrow import dataset
 
     path = out / "facts" / "group_generations"
@@ -160,7 +160,7 @@ def _held(out: Path, groups: list[str]) -> dict[str, list[Held]]:
 
 
 def _events(out: Path) -> list[Row]:
-    """The follower's events (run/events.py), the last one first."""
+    """Return the follower's events (run/events.py), the last one first."""
     rows: list[Row] = []
     for path in sorted((out / "events").glob("[0-9]*.jsonl"), reverse=True)[:MAX_EVENT_FILES]:
         rows += [json.loads(line) for line in path.read_text().splitlines()]
@@ -168,7 +168,7 @@ def _events(out: Path) -> list[Row]:
 
 
 def _rows(out: Path, name: str, columns: tuple[str, ...] = (), groups: list[str] | None = None) -> list[Row]:
-    """A table's rows; none if no run has made it."""
+    """Return a table's rows; none if no run has made the table."""
     from pyarrow import dataset
 
     path = out / "tables" / name

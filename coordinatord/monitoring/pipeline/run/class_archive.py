@@ -1,8 +1,8 @@
 """Spark's Java classes as an archive that the next start maps into memory instead of reading, checking and linking them
 one by one (class data sharing, JEP 350): a quarter of the JVM's work in a short run.
 
-The first run writes the archive when it has ended, 200 MB in the user's cache directory. One that does not fit, is not
-complete or cannot be written is as good as none: Java starts without it, and says nothing.
+The first run writes the archive at its end, 200 MB in the user's cache directory. If the archive does not match Java
+and the jars, is incomplete or cannot be written, Java starts without it, silently.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from contextlib import suppress
 from pathlib import Path
 
 MAGIC = 0xF00BABA8.to_bytes(4, "little")
-"""What a complete archive begins with: Java writes its head last."""
+"""The first bytes of a complete archive: Java writes its head last."""
 KEPT = 2
-"""Archives, of the last used kinds of Spark and Java: each takes 200 MB."""
+"""Number of kept archives, of the last used kinds of Spark and Java: each takes 200 MB."""
 SILENT = "-Xlog:disable -Xlog:all=error:stderr"
-"""Java's warnings of archives go to standard output, if it is not told otherwise."""
+"""Options that suppress Java's warnings about archives, which would go to standard output."""
 
 
 def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """The user's, by the XDG base directory specification."""
+    """Return the user's cache directory, by the XDG base directory specification."""
     home = environment.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "coordinatord"
 
 
 def java_options(directory: Path, java: Path, jars: Path) -> str:
-    """Options that read the archive of a directory of jars for a Java program, or else write it at the end; empty if
-    there is no place for it.
+    """Return the options that read the archive of a directory of jars for a Java program, or else write it at the end;
+    empty if there is no place for it.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ def java_options(directory: Path, java: Path, jars: Path) -> str:
 
 
 def is_complete(path: Path) -> bool:
-    """Whether Java has written all of it."""
+    """Return whether Java has written all of the archive."""
     try:
         with path.open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC
@@ -59,7 +59,7 @@ def is_complete(path: Path) -> bool:
 
 
 def _tidy(directory: Path) -> None:
-    """Make room for one more."""
+    """Remove the oldest archives, to make room for one more."""
     archives = sorted(directory.glob("spark-*.jsa"), key=lambda path: path.stat().st_mtime)
     for path in archives[: max(0, len(archives) - KEPT + 1)]:
         with suppress(FileNotFoundError):

@@ -14,12 +14,14 @@ from coordinatord.monitoring.offsets_log.source.segments import SourceError
 
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 DELTA_LOG = "_delta_log"
-"""A directory with this name inside is a Delta table."""
+"""The name of a directory that every Delta table contains."""
 CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
 
 def delta_settings() -> dict[str, str]:
-    """For a new session: the Maven coordinates of the jar, and Delta's two classes that Spark needs."""
+    """Return the settings of a new session: the Maven coordinates of the jar, and the two classes of Delta that Spark
+    needs. Raises SourceError if Delta is not installed.
+    """
     try:
         own = version("delta-spark")
     except PackageNotFoundError:
@@ -33,7 +35,7 @@ def delta_settings() -> dict[str, str]:
 
 
 def check_delta(spark: SparkSession) -> None:
-    """Raises SourceError if the session cannot write Delta tables."""
+    """Raise SourceError if the session cannot write Delta tables."""
     conf = spark._jsparkSession.sessionState().conf()
     try:
         spark._jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource("delta", conf)

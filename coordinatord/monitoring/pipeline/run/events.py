@@ -1,17 +1,17 @@
-"""Change events, live: the shell around analysis/changes.py.
+"""Change events, live: Spark's part around analysis/changes.py.
 
-    OUT/looks/<batch>.parquet       what was seen: a row per group each time the tables were made. Written once
-    OUT/events_checkpoint/          how far they have been judged, and the state of the groups (RocksDB)
+    OUT/looks/<batch>.parquet       samples: a row per group each time the tables were made. Written once
+    OUT/events_checkpoint/          the query's position in the samples, and the state of the groups (RocksDB)
     OUT/events/<batch>.jsonl        the events, each once
 
-A separate query judges the looks with `transformWithState`: a group's state, the query's position and the events belong
-to one micro-batch. A batch repeated after a crash is repeated with the same looks and finds its file written. So every
-event occurs once, wherever the follower was killed.
+A separate query judges the samples with `transformWithState`: a group's state, the query's position and the events
+belong to one micro-batch. A batch repeated after a crash is repeated with the same samples and finds its file written.
+So every event occurs once, wherever the follower was killed.
 
-Time is that of the looks (event time), and there are no timers. Each look has a row for every group, once more also for
-those that disappeared. So nothing is concluded from silence, and a follower that was down for an hour does not mistake
-its own absence for the groups'. Processing time matters only here: the state of groups that no look mentions any more
-lives for `STATE_TTL_MS` (Spark offers no other time for that).
+Time is that of the samples (event time), and there are no timers. Each sample has a row for every group, and one last
+row for each group that disappeared. So nothing is concluded from missing rows, and a follower that was down for an hour
+does not mistake its own absence for the groups'. Processing time matters only here: the state of groups that are no
+longer in any sample lives for `STATE_TTL_MS` (Spark offers no other time for that).
 """
 
 from __future__ import annotations
@@ -45,23 +45,23 @@ TRACK_DDL = (
     "touched_ms bigint"
 )
 STATE_TTL_MS = 7 * changes.REFRESH_MS
-"""For groups that no look mentions any more. The state of all others is rewritten each day at the latest."""
+"""Time to live of the state of groups that are no longer in any sample. All other state is rewritten daily at least."""
 KEEP_LOOKS = 1_000
 MAX_REBALANCES = 1_000
-"""The most rebalances of one group in one look: the most that a storm's text will count."""
+"""Maximum number of rebalances of one group in one sample, and so the highest count in a storm's text."""
 LOOKS_AT_ONCE = 100
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 REQUIRED_TABLES = ("lag", "expiry", "rebalances")
 
 
-# Looks
+# Samples
 
 
 def write_look(
     spark: SparkSession, out: Path, batch: int, at_ms: int, thresholds: Thresholds, read: Callable[[str], DataFrame]
 ) -> None:
-    """Write what the tables say now, for the judge. Only once: a repeated micro-batch does not look again."""
+    """Write the present content of the tables, for the judge. Only once: a repeated micro-batch keeps its sample."""
     target = _look_path(out, batch)
     if target.exists():
         return
@@ -72,7 +72,7 @@ def write_look(
     lag = read("lag").where("committed_offset is not null").join(expiry, keys, "left")
     waited_ms = F.col("time_lag_ms") - F.coalesce("time_lag_error_ms", F.lit(0))  # at least
     unread = F.when(F.col("lag") > 0, F.lit(at_ms) - waited_ms).alias("unread_ms")
-    # Markers and aborted records are nothing to read, nor is what no member subscribes to.
+    # Markers and aborted records cannot be read, and partitions of topics without a subscription are not read.
     has_nothing = (F.col("lag") == 0) | ~F.coalesce("_is_read", F.lit(True))
     end = F.when(has_nothing, F.col("committed_offset")).otherwise(F.col("end_offset")).alias("end_offset")
     columns = ["committed_offset", "committed_ms", end, "moved_ms", "stood_since_ms", "stood_until_ms", "expires_ms"]
@@ -107,7 +107,7 @@ def _look_path(out: Path, batch: int) -> Path:
 
 
 def _before(spark: SparkSession, out: Path, batch: int) -> DataFrame:
-    """The groups in the last non-empty look: they are mentioned once more, even if they disappeared."""
+    """Return the groups in the last non-empty sample: they get one more row, even if they disappeared."""
     earlier = [path for path in sorted((out / "looks").glob("[0-9]*.parquet")) if path < _look_path(out, batch)]
     if not earlier:
         return nothing(spark, "group_id string")
@@ -115,11 +115,11 @@ def _before(spark: SparkSession, out: Path, batch: int) -> DataFrame:
     return rows.where("size(partitions) > 0 or size(rebalances_ms) > 0").select("group_id")
 
 
-# Judging looks
+# Judging samples
 
 
 class Judge(StatefulProcessor):
-    """The state of one group: `partitions` has each partition's track, `group` since when there is a storm."""
+    """The state of one group: `partitions` has each partition's track, `group` the start of a storm."""
 
     def __init__(self, thresholds: Thresholds) -> None:
         self.thresholds = thresholds
@@ -160,7 +160,7 @@ class Judge(StatefulProcessor):
 
 
 def event(group_id: str, change: Change) -> Row:
-    """A row of the table `events`."""
+    """Return a row of the table `events`."""
     seen = change.seen
     values: dict[str, Any] = {
         "group_id": group_id,
@@ -180,9 +180,9 @@ def event(group_id: str, change: Change) -> Row:
 def start(
     spark: SparkSession, out: Path, thresholds: Thresholds, say: Callable[[dict[str, Any]], object], **trigger: Any
 ) -> StreamingQuery:
-    """The query that judges looks as they arrive."""
+    """Start the query that judges samples as they arrive. `say` is called with each new event."""
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", STATE_STORE)
-    # With a time to live, Spark would run batches without data forever, in case something expires.
+    # With a time to live, Spark would run batches without data forever, because some state might expire.
     spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
     (out / "looks").mkdir(parents=True, exist_ok=True)
     (out / "events").mkdir(parents=True, exist_ok=True)
@@ -197,7 +197,7 @@ def start(
     def write(rows: DataFrame, batch: int) -> None:
         told = sorted((row.asDict() for row in rows.collect()), key=lambda row: (row["at_ms"], row["group_id"]))
         path = out / "events" / f"{batch:09d}.jsonl"
-        if not told or path.exists():  # the batch is repeated: same events
+        if not told or path.exists():  # a repeated batch has the same events
             return
         staged = path.with_name(f"_{path.name}")
         staged.write_text("".join(f"{json.dumps(row)}\n" for row in told))
@@ -210,7 +210,7 @@ def start(
 
 
 def read_events(out: Path) -> list[dict[str, Any]]:
-    """All events, oldest first. Needs no Spark."""
+    """Return all events, oldest first. Does not need Spark."""
     found = []
     for path in sorted((out / "events").glob("[0-9]*.jsonl")):
         found += [json.loads(line) for line in path.read_text().splitlines()]

@@ -1,8 +1,8 @@
-"""`coordinatord pipeline run --follow`: the same tables, rebuilt as the log grows, and changes reported at once.
+"""`coordinatord pipeline run --follow`: the tables, rebuilt as the log grows, and changes reported at once.
 
-There are two queries. One stores what is new and makes the tables, batch by batch, as `run` does; the other judges the
-looks (events.py). Both continue from their checkpoints, so a follower may be stopped or killed at any moment, and may
-alternate with `pipeline run`; and a query that Spark has ended is begun again, as long as that gets any further.
+There are two queries. One stores new records and makes the tables, batch by batch, as `run` does; the other judges the
+snapshots (events.py). Both continue from their checkpoints, so a follower may be stopped or killed at any moment, and
+may alternate with `pipeline run`; and a query that Spark has ended is restarted, as long as it makes progress.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from coordinatord.monitoring.pipeline.tables.inputs import BUCKETS
 
 POLL_S = 0.2
 STOP_PATIENCE_S = 120
-"""How long to wait, when stopping, for the batch in progress."""
+"""Longest wait in seconds for the batch in progress, when stopping."""
 PAUSES_S = (1, 2, 4, 8, 16, 30, 30)
-"""How long to wait before a query that Spark has ended is begun again, after each of its ends in a row. A machine that
-is busy for a minute or two, on which Python starts too slowly or Spark's own time limits pass, ends no follower.
+"""Pauses in seconds before a query that Spark has ended is restarted, after each of its ends in a row. If a machine is
+busy for a minute or two, so that Python starts too slowly or Spark's own time limits pass, the follower continues.
 """
 
 
@@ -47,7 +47,7 @@ class Followed:
 
 @dataclass(slots=True)
 class _Query:
-    """One of the two. `fails` counts its ends in a row, with nothing done in between."""
+    """One of the two queries. `fails` counts its ends in a row without progress in between."""
 
     begin: Callable[[], StreamingQuery]
     running: StreamingQuery
@@ -56,7 +56,9 @@ class _Query:
 
 @dataclass(slots=True)
 class Follower:
-    """Stop it with `stop.set()`, from any thread. `say` gets a line per batch, `say_event` each event."""
+    """A follower of the log. `stop.set()` stops it, from any thread. `say` gets a line per batch, `say_event` each
+    event.
+    """
 
     spark: SparkSession
     job: Job
@@ -69,7 +71,7 @@ class Follower:
     _busy: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> Followed:
-        """Run until `stop` is set. Raises SourceError, and what Spark ends a query with again and again."""
+        """Run until `stop` is set. Raises SourceError, and the error with which Spark ends a query repeatedly."""
         self.job.out.mkdir(parents=True, exist_ok=True)
         with alone(self.job.out):
             check_state(self.job)
@@ -101,7 +103,7 @@ class Follower:
         return {"processingTime": f"{self.interval_ms} milliseconds"}
 
     def _go_on(self, query: _Query) -> None:
-        """Begin it again if Spark has ended it."""
+        """Restart the query if Spark has ended it."""
         if query.running.isActive or self.stop.is_set():
             return
         error = query.running.exception()

@@ -1,8 +1,8 @@
 """`coordinatord pipeline at`: a group's committed offsets and its partitions' owners at a moment, the difference of two
 moments, and a file that resets the group to one of them.
 
-It reads the data that `coordinatord pipeline run` stores. A log that was compacted before the first run has lost
-commits: a partition whose first known commit is later than the moment is omitted.
+The command reads the data that `coordinatord pipeline run` stores. A log that was compacted before the first run has
+lost commits: a partition whose first known commit is later than the moment is omitted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from coordinatord.monitoring.pipeline.tables.inputs import Inputs, TableOptions
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """A committed offset and when it was committed (epoch ms)."""
+    """A committed offset and the time of its commit (epoch ms)."""
 
     offset: int
     committed_ms: int
@@ -37,8 +37,8 @@ class Offset:
 @dataclass(slots=True)
 class Moment:
     """A group at a moment. `generation` is None if unknown, and for share and streams groups. For a group of the
-    consumer protocol it is an epoch, with the members' partitions at that moment, and `reached` counts the members that
-    had their whole target assignment (None for a classic group).
+    consumer protocol it is a group epoch, with the members' partitions at that moment, and `reached` counts the members
+    that had their whole target assignment (None for a classic group).
     """
 
     at_ms: int
@@ -53,7 +53,7 @@ class Moment:
         return {partition for member in members for partition in member.assigned}
 
     def owner(self, partition: TopicPartition) -> str:
-        """Client id and host of a partition's owner; empty if it has none."""
+        """Return client id and host of a partition's owner; empty if it has none."""
         for member in self.generation.members.values() if self.generation is not None else ():
             if partition in member.assigned:
                 return f"{member.instance or member.client_id} on {member.host.removeprefix('/')}"
@@ -61,14 +61,16 @@ class Moment:
 
 
 def check_facts(out: Path) -> None:
-    """Raises SourceError if no run has stored anything, or one of another version."""
+    """Raise SourceError if no run has stored anything, or only a run of another version."""
     read_state(out)
     if not (out / "facts").is_dir():
         raise SourceError(f"{out} has no facts: run `coordinatord pipeline run --out {out}` first")
 
 
 def moment(spark: SparkSession, out: Path, group: str, at_ms: int) -> Moment:
-    """The group's state at a moment, from what runs have stored in `out`. Raises SourceError for an unknown group."""
+    """Return the group's state at a moment, from the data that runs have stored in `out`. Raises SourceError for an
+    unknown group.
+    """
     check_facts(out)
     inputs = Inputs(spark, out, {}, now_ms=at_ms, options=TableOptions())
     is_group = F.col("group_id") == group
@@ -92,7 +94,9 @@ def moment(spark: SparkSession, out: Path, group: str, at_ms: int) -> Moment:
 
 
 def _who_had_what(inputs: Inputs, found: Moment, log: DataFrame, group: str) -> bool:
-    """Find the moment's generation or epoch, whichever was written last. Returns whether there is one."""
+    """Find the moment's generation or group epoch, whichever was written last. Return whether the log has any
+    generation or group epoch of the group.
+    """
     rows = log.where(F.col("timestamp_ms") <= found.at_ms).orderBy(F.col("log_offset").desc()).limit(1).collect()
     at = rows[0]["log_offset"] if rows else -1
     if rows:
@@ -110,7 +114,7 @@ def _who_had_what(inputs: Inputs, found: Moment, log: DataFrame, group: str) -> 
 
 
 def tell(group: str, then: Moment) -> Iterator[str]:
-    """The moment as lines of text."""
+    """Return the moment as lines of text."""
     yield f"Group {group} at {clock(then.at_ms)}"
     if then.generation is not None:
         count = len(then.generation.members)
@@ -132,7 +136,7 @@ def tell(group: str, then: Moment) -> Iterator[str]:
 
 
 def compare(one: Moment, other: Moment) -> Iterator[str]:
-    """What differs at the other moment."""
+    """Return the differences of the other moment as lines of text."""
     yield f"From {clock(one.at_ms)} to {clock(other.at_ms)}"
     same = 0
     for partition in sorted(one.offsets.keys() | other.offsets.keys() | one.assigned | other.assigned):
@@ -150,13 +154,13 @@ def compare(one: Moment, other: Moment) -> Iterator[str]:
 
 
 def csv_lines(then: Moment) -> Iterator[str]:
-    """The format of kafka-consumer-groups --reset-offsets --from-file: topic,partition,offset."""
+    """Return lines in the format of kafka-consumer-groups --reset-offsets --from-file: topic,partition,offset."""
     for (topic, partition), each in sorted(then.offsets.items()):
         yield f"{topic},{partition},{each.offset}"
 
 
 def clock(at_ms: int) -> str:
-    """2026-11-21 03:12:00.123Z; the number, for a time beyond the calendar, which a log may contain."""
+    """Return a time as 2026-11-21 03:12:00.123Z; as a number beyond the calendar, which a log may contain."""
     try:
         return _clock(at_ms)
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""A run's input: the log's records, and where partitions end, as one stream that is stored batch by batch.
+"""A run's input: the log's records, and the ends of partitions, as one stream that is stored batch by batch.
 
 Both are in one query with one checkpoint, so that `pipeline run` and `pipeline run --follow` can alternate on a
 directory, and the stream continues while there are no commits: that is when lag grows. A micro-batch repeated after a
@@ -35,24 +35,24 @@ from coordinatord.monitoring.pipeline.tables.inputs import FACTS, TableOptions, 
 ENDS = "partition_ends"
 
 MERGE_SAMPLES = 64
-"""This many samples of partition ends are kept in their own files, and then merged."""
+"""Number of samples of partition ends that are kept in their own files before they are merged."""
 KEEP_SAMPLES = 500
-"""The last samples of a partition that are kept. Of earlier ones, each merge keeps every other one: so the curve gets
-coarser with age, and never has more than twice as many."""
+"""Number of samples of a partition that are kept: the last ones. Of earlier ones, each merge keeps every other one: so
+the curve gets coarser with age, and never has more than twice as many."""
 
 IS_SLOW = "Python worker failed to connect back"
-"""What a query ends with if this machine takes more than ten seconds to start Python: Spark waits no longer, and no
-setting changes that. Another one goes on where it ended."""
+"""Error of a query if this machine takes more than ten seconds to start Python: Spark's time limit, which no setting
+changes. Another query continues where that one ended."""
 SPARKS = (PySparkException, Py4JError, ConnectionError)
-"""What Spark raises; the last two, too, if its Java process is gone."""
+"""Exceptions of Spark; the last two occur also if its Java process is gone."""
 CAUSE_LENGTH = 300
 ATTEMPTS = 3
-"""How often a query is begun until one gets any further."""
+"""Number of times that a query is started until one makes progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The job. `end_offsets` is a broker's log directory, a database or HOST:PORT; None if there is none."""
+    """The settings of a run. `end_offsets` is a broker's log directory, a database or HOST:PORT; None without any."""
 
     source: Source
     out: Path
@@ -62,9 +62,9 @@ class Job:
     tables: tuple[str, ...] = ()
     format: str = "parquet"
     is_small: bool | None = None
-    """The log has few records: what is stored passes through this process, in one query each. None: by its size."""
+    """True if the log has few records: stored rows pass through this process, in one query each. None: by its size."""
     is_tiny: bool = False
-    """It has so few that one task does the work of a query. Set with `is_small`."""
+    """True if the log has so few records that one task does the work of a query. Set with `is_small`."""
 
     @property
     def log_directories(self) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ class Job:
 
 
 def stream(spark: SparkSession, job: Job, now_ms: int | None = None) -> DataFrame:
-    """The log's rows of all stored kinds, and those of ENDS. `now_ms` replaces the clock."""
+    """Return the log's rows of all stored kinds, and those of ENDS. `now_ms` replaces the clock."""
     log = job.source.read_stream(spark, *FACTS)
     ends = sampler(
         spark, job.end_offsets, job.broker,
@@ -98,7 +98,7 @@ def keep(rows: DataFrame, batch: int, out: Path) -> dict[str, int]:
 
 
 def keep_small(rows: DataFrame, batch: int, out: Path) -> dict[str, int]:
-    """As `keep`, of few records: in one query, whose rows this process writes."""
+    """Store a micro-batch of few records like `keep`, in one query, whose rows this process writes."""
     of_groups = [F.col(f"{kind}.group_id") for kind in FACTS if "group_id" in KINDS[kind].schema.names]
     table = rows.withColumn("bucket", F.coalesce(bucket_of(F.coalesce(*of_groups)), F.lit(0))).toArrow()
     counts = {each["values"]: each["counts"] for each in pc.value_counts(table.column("kind")).to_pylist()}
@@ -128,7 +128,7 @@ def keep_small(rows: DataFrame, batch: int, out: Path) -> dict[str, int]:
 
 
 def write_buckets(rows: pa.Table, buckets: pa.ChunkedArray, directory: Path) -> Path:
-    """Write rows as Spark does when it partitions by `bucket`. Returns the directory."""
+    """Write rows in the layout that Spark uses when it partitions by `bucket`. Returns the directory."""
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     for bucket in pc.unique(buckets).to_pylist():
@@ -139,7 +139,7 @@ def write_buckets(rows: pa.Table, buckets: pa.ChunkedArray, directory: Path) -> 
 
 
 def _part() -> str:
-    """The name of a file that this process writes, in the place of Spark's, and like theirs: never used twice."""
+    """Return the name of a file that this process writes in place of Spark. Like Spark's names it is never reused."""
     return f"part-{uuid.uuid4()}.snappy.parquet"
 
 
@@ -158,14 +158,14 @@ def _write_facts(rows: DataFrame, kind: str, batch: int, out: Path, *, has_rows:
 
 
 def staging(directory: Path) -> Path:
-    """Where a directory is written before it is moved into place. Spark ignores it, which it would not if its name
-    contained a `=`, whatever it begins with.
+    """Return the path at which a directory is written before it is moved into place. Spark ignores the path, because
+    its name begins with `_` and does not contain `=`: with a `=` Spark would read it all the same.
     """
     return directory.with_name(f"_{directory.name}".replace("=", "-"))
 
 
 def put(staged: Path, directory: Path) -> None:
-    """Move it into place, where nothing may exist."""
+    """Move `staged` to `directory`, which must not exist."""
     os.replace(staged, directory)
 
 
@@ -196,7 +196,9 @@ def merge_ends(spark: SparkSession, out: Path) -> None:
 
 
 def begun(begin: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """A query that `begin` begins, and begins again if Spark gave up waiting for Python, which plans need, too."""
+    """Return the query that `begin` starts. Calls `begin` again if Spark gave up waiting for Python, which plans need,
+    too.
+    """
     for _ in range(ATTEMPTS - 1):
         try:
             return begin()
@@ -207,15 +209,15 @@ def begun(begin: Callable[[], StreamingQuery]) -> StreamingQuery:
 
 
 def source_error_of(error: StreamingQueryException) -> SourceError | None:
-    """The sentence for the user when a query fails: the source's error, which comes from another process, at the end of
-    the query's traceback. None if there is none.
+    """Return the error for the user when a query fails: the source's error, which comes from another process, at the
+    end of the query's traceback. None if there is none.
     """
     sentence = re.search(r"\b(?:SourceError|Refused|DataLoss|SegmentReplaced): (.+)", str(error))
     return None if sentence is None else SourceError(sentence[1])
 
 
 def cause_of(error: Exception) -> str:
-    """What Spark raised, in one line: the last one of a worker's traceback, or what Java says before its stack."""
+    """Return the cause of Spark's error in one line: the last one of a worker's traceback, or Java's message."""
     said = str(error).partition("\n=== Streaming Query ===")[0]
     of_python = re.findall(r"^[\w.]+: .+", said, re.MULTILINE) if "Traceback (most recent call last)" in said else []
     said = of_python[-1] if of_python else re.split(r"\n\s+at ", said)[0]

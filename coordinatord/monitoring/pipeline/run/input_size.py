@@ -1,4 +1,4 @@
-"""How much a log has: what is small is read and written in fewer and simpler queries."""
+"""The size of a log: a small log is read and written in fewer and simpler queries."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ TINY_BYTES, TINY_OFFSETS = 2 << 20, 15_000
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How much a log has: bytes in directories or in a database, or a broker's offsets; the other one is 0. `absent`
-    are a broker's partitions that have no leader now, in order.
+    """The size of a log: bytes in directories or in a database, or a broker's offsets; the other one is 0. `absent` are
+    a broker's partitions that have no leader now, in order.
     """
 
     bytes: int = 0
@@ -27,23 +27,23 @@ class Amount:
 
     @property
     def is_small(self) -> bool:
-        """Whether Spark would take longer to prepare for many records than these few take."""
+        """True if Spark would take longer to prepare for many records than these few take."""
         return self.bytes <= SMALL_BYTES and self.offsets <= SMALL_OFFSETS
 
     @property
     def is_tiny(self) -> bool:
-        """Whether plain Python decodes it sooner than numba is loaded."""
+        """True if plain Python decodes the log sooner than numba is loaded."""
         return self.bytes <= TINY_BYTES and self.offsets <= TINY_OFFSETS
 
 
 def amount_of(job: Job) -> Amount:
-    """How much a job has to read, at most. SourceError."""
+    """Return the largest size that a job has to read. Raises SourceError."""
     options = read_options(job.source.options)
     return of_bytes(options) if options.bootstrap is None else of_broker(options)
 
 
 def of_broker(options: Options) -> Amount:
-    """The offsets between the bounds of a broker's log. SourceError."""
+    """Return the number of offsets between the bounds of a broker's log. Raises SourceError."""
     tail = BrokerTail(options)
     ends = tail.ends()
     begins = tail.begins()
@@ -53,7 +53,7 @@ def of_broker(options: Options) -> Amount:
 
 @reading_files()
 def of_bytes(options: Options) -> Amount:
-    """The bytes of the segments, or of the database's rows. SourceError if they cannot be read."""
+    """Return the bytes of the segments, or of the database's rows. Raises SourceError if they cannot be read."""
     if options.store is not None:
         return Amount(bytes=StoreTail(options).size())
     total = 0

@@ -1,4 +1,4 @@
-"""Spark's Java process: what it does when a follower is told to stop, and where it is told that it has died."""
+"""Spark's Java process: its reaction to signals when a follower stops, and the log of its death."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ class _GoOn:
     """A handler of signals in Java."""
 
     def handle(self, _signal: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     class Java:
-        """What Py4J wants to know."""
+        """The Java interfaces of this class, for Py4J."""
 
         implements = ("sun.misc.SignalHandler",)
 
 
 def outlives_sigterm(spark: SparkSession) -> None:
-    """From now on the Java process leaves SIGTERM to this one, as it does SIGINT from the start.
+    """Make the Java process ignore SIGTERM, as it ignores SIGINT from the start: this process handles both.
 
-    systemd and others send it to all processes of a service. If Java ended then, this process could stop no query. It
-    ends when this one does.
+    systemd and others send SIGTERM to all processes of a service. If Java ended then, this process could stop no query.
+    The Java process ends when this one does.
     """
     ensure_callback_server_started(spark.sparkContext._gateway)
     misc = spark._jvm.sun.misc
@@ -39,7 +39,9 @@ def outlives_sigterm(spark: SparkSession) -> None:
 
 
 def java_has_ended(spark: SparkSession | None) -> bool:
-    """Whether the Java process is gone, or will be in a moment. False if it never began, or not as this one's child."""
+    """Return whether the Java process is gone, or will be in a moment. False if it never began, or not as a child of
+    this process.
+    """
     process = None if spark is None else getattr(spark.sparkContext._gateway, "proc", None)
     try:
         return process is not None and process.wait(ENDS_S) is not None
@@ -48,7 +50,7 @@ def java_has_ended(spark: SparkSession | None) -> bool:
 
 
 def tell_in(log: Path) -> None:
-    """What Py4J and PySpark say of a batch that fails, and of Java when it has died, goes to this file."""
+    """Write to this file the messages of Py4J and PySpark about a failed batch, and about the death of Java."""
     to_file = logging.FileHandler(log, "a", "utf-8", delay=True)
     logging.getLogger().addHandler(to_file)
 

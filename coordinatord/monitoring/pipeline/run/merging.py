@@ -1,9 +1,9 @@
-"""Merges the files of many micro-batches, so that a follower of many days does not open a hundred thousand files for
-each of its looks.
+"""Merge of the files of many micro-batches, so that a follower of many days does not open a hundred thousand files for
+each of its snapshots.
 
     DIRECTORY/<name>=<n>/bucket=<b>/   many n that are all in tables already become the last of them
     DIRECTORY/_merged/                 the merged files while they are written
-    DIRECTORY/_merge.json              they are complete: remove the n and move them to the place of the last one
+    DIRECTORY/_merge.json              the merged files are complete: remove the n, move the files to the last one
 
 After an interruption the next run continues: nothing is lost, and nothing is duplicated.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 AT_ONCE = 64
-"""The number of directories to merge. A merge reads and rewrites everything, which each look reads anyway."""
+"""Number of directories to merge at once. A merge reads and rewrites everything, which each snapshot reads anyway."""
 
 
 def merge(spark: SparkSession, directory: Path, name: str, ddl: str, last: int) -> None:

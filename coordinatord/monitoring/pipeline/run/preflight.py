@@ -1,5 +1,5 @@
-"""Finds errors before Spark is started, which takes ten seconds: no log, no answer at an address, no place for the
-tables.
+"""Checks for errors before Spark is started, which takes ten seconds: no log, no response from an address, no place for
+the tables.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from coordinatord.monitoring.pipeline.run.state import read_state
 
 
 def check_run(job: Job, progress: Progress) -> Amount:
-    """How much there is to read, at most. Raises SourceError if the run would end with one."""
+    """Return the largest size of the input. Raises SourceError if the run would end with one."""
     progress.stage("looking at the source")
     options = read_options(job.source.options)
     if options.bootstrap is None:
@@ -35,8 +35,8 @@ def check_run(job: Job, progress: Progress) -> Amount:
 
 
 def check_out(out: Path) -> None:
-    """Make the directory for the tables. Raises SourceError if that fails, if it cannot be written to, if it has tables
-    of another version, or if another run uses it.
+    """Make the directory for the tables. Raises SourceError if that fails, if the directory cannot be written to, if it
+    has tables of another version, or if another run uses it.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)

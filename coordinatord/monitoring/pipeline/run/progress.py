@@ -8,23 +8,23 @@ from typing import Any
 
 
 class Progress:
-    """Shows nothing; the command line's shows it to the user."""
+    """Progress of a job, which this class does not show; the command line's subclass shows it to the user."""
 
     def stage(self, text: str, done: int = 0, total: int = 0) -> None:
-        """The current stage: the `done + 1`st of `total`, if there are several like it."""
+        """Begin a stage: the `done + 1`st of `total`, if there are several like it."""
 
     def amount(self, done: int, total: int, unit: str) -> None:
-        """The progress within the stage."""
+        """Set the progress within the stage."""
 
     def read(self, told: Mapping[str, Any] | None) -> None:
-        """Takes Spark's report of a streaming query (lastProgress), as records of the log."""
+        """Set the progress from Spark's report of a streaming query (lastProgress), as records of the log."""
         found = records_read(told)
         if found is not None:
             self.amount(*found, "records")
 
 
 def records_read(told: Mapping[str, Any] | None) -> tuple[int, int] | None:
-    """(records read, records in total), by the offsets of the log; None if unknown.
+    """Return (records read, records in total), by the offsets of the log; None if unknown.
 
     Offsets also count records that the cleaner removed: the share is close enough.
     """
@@ -37,7 +37,7 @@ def records_read(told: Mapping[str, Any] | None) -> tuple[int, int] | None:
 
 
 def _offsets(told: Any) -> dict[str, int]:
-    """The log's next offsets; nothing for another source's (source/partition_ends.py)."""
+    """Return the log's next offsets; nothing for another source's (source/partition_ends.py)."""
     try:
         found = json.loads(told) if isinstance(told, str) else told
     except ValueError:

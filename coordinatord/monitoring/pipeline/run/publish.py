@@ -1,12 +1,12 @@
-"""Tables on another file system, any that Hadoop knows: `pipeline run --out s3a://bucket/lag --work DIR`.
+"""Tables on another file system, any that Hadoop supports: `pipeline run --out s3a://bucket/lag --work DIR`.
 
 A run needs renames and a lock, which object stores do not have. So it works in DIR, and then its tables are copied:
 
-    OUT/work_id                       which DIR they are copied from: two would remove each other's files
+    OUT/work_id                       the DIR of the copies: two would remove each other's files
     OUT/tables/<name>/bucket=<b>/     the files of DIR/tables, under their names
     OUT/state.json                    DIR's, written last
 
-The name of a file is never used for another content. So only new files are copied, then those are removed that DIR no
+The name of a file is never reused for another content. So only new files are copied, then files are removed that DIR no
 longer has; after an interruption, the next run does the rest. In between, replaced rows can be read twice.
 """
 
@@ -29,12 +29,16 @@ WORK_ID = "work_id"
 
 
 def changes(here: Mapping[str, int], there: Mapping[str, int]) -> tuple[list[str], list[str]]:
-    """(names to copy, names to remove), from the sizes of files by their names. One of another size was cut off."""
+    """Return (names to copy, names to remove), from the sizes of files by their names. A file of another size is
+    incomplete.
+    """
     return sorted(name for name, _ in here.items() - there.items()), sorted(there.keys() - here.keys())
 
 
 class Place:
-    """A directory of a file system that Hadoop knows, through Spark's session. Every method may raise a SourceError."""
+    """A directory of a file system that Hadoop supports, through Spark's session. Every method may raise a
+    SourceError.
+    """
 
     def __init__(self, spark: SparkSession, url: str) -> None:
         self.url = url.rstrip("/")
@@ -43,7 +47,7 @@ class Place:
             self._files: Any = self._make(self.url).getFileSystem(spark._jsc.hadoopConfiguration())
 
     def sizes(self) -> dict[str, int]:
-        """The sizes of the tables' files, by their paths below this place."""
+        """Return the sizes of the tables' files in bytes, by their paths below this place."""
         found = {}
         with self._told():
             tables = self._path(TABLES)
@@ -56,7 +60,7 @@ class Place:
         return found
 
     def put(self, path: Path, name: str) -> None:
-        """Copy a file of this machine, over one that is there."""
+        """Copy a file of this machine, over an existing one."""
         with self._told():
             self._files.copyFromLocalFile(False, True, self._make(_uri(path)), self._path(name))
 
@@ -65,7 +69,7 @@ class Place:
             self._files.delete(self._path(name), False)
 
     def text(self, name: str) -> str | None:
-        """The content of a small file; None if it is not there."""
+        """Return the content of a small file; None if there is none."""
         with self._told(), tempfile.TemporaryDirectory() as scratch:
             if not self._files.exists(self._path(name)):
                 return None
@@ -96,12 +100,12 @@ class Place:
 
 
 def _uri(path: Path) -> str:
-    """As Hadoop takes it: it does not decode what is quoted."""
+    """Return the path as Hadoop expects it: it does not decode quoted characters."""
     return f"file://{path.resolve()}"
 
 
 class Published:
-    """A place that is kept as the tables of `work`. SourceError if it has those of another directory."""
+    """A place that is kept equal to the tables of `work`. Raises SourceError if it has those of another directory."""
 
     def __init__(self, place: Place, work: Path) -> None:
         self._place, self._work = place, work
@@ -117,7 +121,7 @@ class Published:
             place.put(own, WORK_ID)
 
     def update(self) -> int:
-        """Make it equal to the tables as they are now. Returns how many files were copied."""
+        """Make the place equal to the present tables. Return the number of copied files."""
         here = {
             str(path.relative_to(self._work)): path.stat().st_size
             for path in (self._work / TABLES).glob("*/bucket=*/*.parquet")

@@ -1,8 +1,8 @@
-"""`OUT/state.json`: what the tables of a directory contain, and the version of everything in the directory.
+"""`OUT/state.json`: the content of a directory's tables, and the version of everything in the directory.
 
     {"version": 4, "rules": 3, "batch": 4, "runs": 2, "at_ms": 1700000000000, "ledger": {"0": 17}, "chosen": {…}}
 
-Needs no Spark: the report reads it, too.
+Does not need Spark: the report reads this file, too.
 """
 
 from __future__ import annotations
@@ -15,24 +15,26 @@ from typing import Any
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
 
 STATE_VERSION = 4
-"""Of the state, facts, tables and checkpoints. 4: lags have bounds, and groups new statuses; 3: partition ends are part
-of the stream; 2: facts of all kinds of the consumer protocol are stored. Tables are not migrated: a directory of
-another version is refused.
+"""Version of the state, facts, tables and checkpoints. 4: lags have bounds, and groups new statuses; 3: partition ends
+are part of the stream; 2: facts of all kinds of the consumer protocol are stored. Tables are not migrated: a directory
+of another version is rejected.
 """
 RULES = 3
-"""Of what tables are made of the facts by: after a run of a program with others, all tables are made anew. 3: causes
-of epochs where sessions are short, and who came where the generation before is lost, are right. 2: last commits of
-members that ended, and records rewound by groups that never went back, are."""
+"""Version of the rules by which tables are made from the facts: when a program with other rules runs, all tables are
+made again. 3: corrects the causes of epochs with short sessions, and the joined members where the previous generation
+is lost. 2: corrects the last commits of members that ended, and the rewound records of groups that never went back."""
 FILE = "state.json"
 
 
 def read_state(out: Path) -> dict[str, Any]:
-    """The state; that of an empty directory if there is none. SourceError if it is damaged or of another version."""
+    """Return the state; that of an empty directory if there is none. Raises SourceError if it is damaged or of another
+    version.
+    """
     return find_state(out) or {"version": STATE_VERSION, "batch": -1, "runs": 0}
 
 
 def find_state(out: Path) -> dict[str, Any] | None:
-    """The state; None if no run has written one. SourceError if it is damaged or of another version."""
+    """Return the state; None if no run has written one. Raises SourceError if it is damaged or of another version."""
     path = out / FILE
     try:
         state = json.loads(path.read_text())

@@ -2,16 +2,16 @@
 
     OUT/facts/<kind>/batch=<n>/bucket=<b>/   records read from the log, each exactly once
     OUT/ledger/run=<n>/bucket=<b>/           the rebalances in coordinatord's ledger, if the log has one
-    OUT/checkpoint/                          how far the log has been read (Spark's)
-    OUT/end_offsets/<batch>/                 where partitions ended at the time of that batch
+    OUT/checkpoint/                          the position up to which the log has been read (Spark's)
+    OUT/end_offsets/<batch>/                 the ends of partitions at the time of that batch
     OUT/topic_names.json                     topic names by id, if groups of the consumer protocol need them
     OUT/tables/<name>/bucket=<b>/            the tables, by groups
-    OUT/state.json                           the last batch in the tables, and which groups and topics are read
+    OUT/state.json                           the last batch in the tables, and the selected groups and topics
 
 The log is read as a stream, so a run continues where the last one stopped. A micro-batch repeated after a crash
-overwrites its files. Then the tables are rebuilt for the buckets (groups by a hash) with new records, and those that
-depend on the time for all buckets. Each is moved into place by renaming directories, and the state is written last, so
-that whatever a crash left unfinished is done again.
+overwrites its files. Then the tables are rebuilt for the buckets (groups by a hash) with new records, and the tables
+that depend on the time for all buckets. Each is moved into place by renaming directories, and the state is written
+last, so that all work that a crash left unfinished is done again.
 """
 
 from __future__ import annotations
@@ -67,11 +67,13 @@ from coordinatord.monitoring.pipeline.tables.lag import LAG_HISTORY
 
 PROGRESS_S = 0.25
 AT_ONCE = 2
-"""Tables of a small log that are made at the same time: while one waits for Python to start, Spark plans another."""
+"""Number of tables of a small log that are made at the same time: while one waits for Python to start, Spark plans
+another.
+"""
 OF_TIME = LAG_HISTORY.name
-"""The table that a small log can make large: it has a row for each minute."""
+"""The table that even a small log can make large: it has a row for each minute."""
 LEDGER_STEP = 32 << 20
-"""Characters of the ledger's records that are processed at once."""
+"""Number of characters of the ledger's records that are processed at once."""
 
 
 @dataclass(slots=True)
@@ -90,7 +92,7 @@ class Summary:
 
 
 def run(spark: SparkSession, job: Job, *, now_ms: int, progress: Progress | None = None) -> Summary:
-    """Read what is new and update the tables. A SourceError is meant for the user."""
+    """Read new records and update the tables. The text of a SourceError is meant for the user."""
     began_s = time.monotonic()
     progress = progress or Progress()
     summary = Summary()
@@ -136,7 +138,7 @@ def _ingest(spark: SparkSession, job: Job, summary: Summary, now_ms: int, progre
 def refresh(
     spark: SparkSession, job: Job, summary: Summary, now_ms: int, progress: Progress, *, with_counts: bool = True
 ) -> None:
-    """Rebuild the tables from what was read since they were made last."""
+    """Rebuild the tables from the records that were read since the tables were made last."""
     state = read_state(job.out)
     ledger = _ingest_ledger(spark, job, state)
     changed = tuple(sorted({*_changed_buckets(job.out, int(state["batch"])), *_ledger_buckets(job.out, state)}))
@@ -188,7 +190,9 @@ def refresh(
 
 
 def _make_all(make: Callable[[str], None], names: Sequence[str], at_once: int) -> None:
-    """Make tables in so many threads; those that share a pass, one after the other. The first error ends it."""
+    """Make tables in `at_once` threads; tables that share a pass are made one after the other. The first error ends
+    all.
+    """
     shared = [[name for name in names if name in {table.name for table in tables}] for tables in SHARING]
     waiting = deque(each for each in shared if each)
     errors: list[BaseException] = []
@@ -219,7 +223,7 @@ def _make_all(make: Callable[[str], None], names: Sequence[str], at_once: int) -
 
 
 def _ingest_ledger(spark: SparkSession, job: Job, state: dict[str, Any]) -> dict[str, int]:
-    """Store the ledger's new records since the last run. Returns the next offset by partition, for the state."""
+    """Store the ledger's new records since the last run. Return the next offset by partition, for the state."""
     nexts = {int(partition): offset for partition, offset in state.get("ledger", {}).items()}
     path = _ledger_path(job.out, state)
     staged = staging(path)
@@ -235,7 +239,7 @@ def _ingest_ledger(spark: SparkSession, job: Job, state: dict[str, Any]) -> dict
 
 
 def _in_steps(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-    """Split into parts that fit into this process's memory: a ledger may have gigabytes."""
+    """Split the entries into parts that fit into this process's memory: a ledger may have gigabytes."""
     held: list[Entry] = []
     size = 0
     for entry in entries:
@@ -253,12 +257,12 @@ def _ledger_path(out: Path, state: dict[str, Any]) -> Path:
 
 
 def _ledger_buckets(out: Path, state: dict[str, Any]) -> set[int]:
-    """The buckets with records in this run's ledger."""
+    """Return the buckets with records in this run's ledger."""
     return {int(each.name.removeprefix("bucket=")) for each in _ledger_path(out, state).glob("bucket=*")}
 
 
 def _learn_names(job: Job) -> None:
-    """Find the names of the topic ids in the log, in its directories and where partition ends are read. A topic is
+    """Find the names of the topic ids in the log, in its directories and in the source of partition ends. A topic is
     older than the records with its id, so it exists now, unless it was deleted before any run.
     """
     if not any((job.out / "facts" / METADATA).glob("batch=*")):
@@ -285,7 +289,7 @@ def _build(job: Job, name: str, inputs: Inputs) -> None:
 
 
 def _count(spark: SparkSession, job: Job, name: str) -> int:
-    """The rows of a table, by its files' footers: Spark would start a job for it."""
+    """Return the number of rows of a table from its files' footers: Spark would start a job for it."""
     if job.format == "delta":
         return int(read_table(spark, job.out, name, job.format).count())
     files = (job.out / "tables" / name).glob("bucket=*/*.parquet")
@@ -315,7 +319,7 @@ def _replace(rows: DataFrame, path: Path, buckets: tuple[int, ...], job: Job) ->
 
 
 def read_table(spark: SparkSession, out: Path, name: str, form: str = "parquet") -> DataFrame:
-    """A table of a run, with its declared columns. Raises SourceError if no run has made it."""
+    """Return a table of a run, with its declared columns. Raises SourceError if no run has made it."""
     table = TABLES[name]
     path = out / "tables" / name
     if not path.exists():
@@ -329,7 +333,9 @@ def read_table(spark: SparkSession, out: Path, name: str, form: str = "parquet")
 
 
 def _changed_buckets(out: Path, since_batch: int) -> tuple[int, ...]:
-    """The buckets with facts of later batches. Transaction markers belong to no group: with one of them, all."""
+    """Return the buckets with facts of later batches. Transaction markers belong to no group: one of them changes all
+    buckets.
+    """
     found: set[int] = set()
     for kind in FACTS:
         for batch in (out / "facts" / kind).glob("batch=*"):
@@ -346,7 +352,9 @@ def _last_batch(out: Path) -> int:
 
 
 def check_state(job: Job) -> None:
-    """Raises SourceError if the run cannot continue earlier tables: what one run leaves out, no later run reads."""
+    """Raise SourceError if the run cannot continue earlier tables: records that one run leaves out are read by no later
+    run.
+    """
     before, now = read_state(job.out).get("chosen"), _chosen(job)
     if before is not None and before != now:
         given = " ".join(f"--{name} {shlex.quote(','.join(names))}" for name, names in before.items() if names)
@@ -357,5 +365,5 @@ def check_state(job: Job) -> None:
 
 
 def _chosen(job: Job) -> dict[str, list[str]]:
-    """The part of the log that is read: all of it unless names are given."""
+    """Return the selection of the log: all of it unless names are given."""
     return {name: sorted(name_list(job.source.options.get(name, ""))) for name in ("groups", "topics")}

@@ -43,7 +43,7 @@ from coordinatord.monitoring.offsets_log.source.tail import FileTail, Position, 
 NAME = "consumer_offsets"
 
 
-#: A task that reads less than this costs more than the read.
+#: Least bytes of a task: one that reads less costs more than the read.
 LEAST_TASK_BYTES = 2 << 20
 #: Tasks per core of the driver's machine, if there is little to read.
 TASKS_PER_CORE = 4
@@ -57,8 +57,8 @@ class RangePartition(InputPartition):
 
 
 def tasks(parts: Sequence[Part], split_bytes: int) -> list[InputPartition]:
-    """Combine ranges, so that fifty small logs are not fifty tasks: up to `split_bytes` in each, less if there were too
-    few tasks for the cores.
+    """Combine ranges into tasks, so that fifty small logs are not fifty tasks: up to `split_bytes` in each, less if
+    there were too few tasks for the cores.
     """
     total = sum(part.bytes for part in parts)
     fair = total // (TASKS_PER_CORE * (os.cpu_count() or 1))
@@ -104,7 +104,7 @@ def _read(options: Options, wanted: Wanted, columns: list[str], partition: Input
 
 
 class Reader(DataSourceReader):
-    """Batch: all records in the logs at planning time."""
+    """The batch reader: all records in the logs at planning time."""
 
     def __init__(self, options: Options, columns: list[str]) -> None:
         self.options = options
@@ -117,7 +117,7 @@ class Reader(DataSourceReader):
         tail = tail_of(options)
         if not isinstance(tail, FileTail):
             parts += tail.plan(begins(tail), tail.ends())
-        else:  # to the end of the files: what is damaged there is told
+        else:  # to the end of the files, so that damage there is reported
             logs = find_logs(options.paths, options.topic, options.partitions)
             parts += [part for log in logs for part in plan(log, options.split_bytes)]
         return tasks(parts, options.split_bytes) or [RangePartition()]
@@ -127,7 +127,7 @@ class Reader(DataSourceReader):
 
 
 class PushingReader(Reader):
-    """The same, with conditions on group, topic and log partition applied before values are decoded."""
+    """A reader that applies conditions on group, topic and log partition before values are decoded."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         for condition in filters:
@@ -135,7 +135,7 @@ class PushingReader(Reader):
                 yield condition
 
     def _push(self, condition: Filter) -> bool:
-        """Whether the condition is fully applied: no returned row fails it."""
+        """Return whether the condition is fully applied: no returned row fails it."""
         name = condition.attribute[0] if len(getattr(condition, "attribute", ())) == 1 else None
         if name == "log_partition" and isinstance(condition, EqualTo | In):
             numbers = frozenset(condition.value if isinstance(condition, In) else (condition.value,))
@@ -170,7 +170,7 @@ def _names(condition: Filter) -> Names | None:
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Streaming: offsets are {log: next offset}. Only the driver's copy has a tail and a target."""
+    """The streaming reader: offsets are {log: next offset}. Only the driver's copy has a tail and a target."""
 
     def __init__(self, options: Options, columns: list[str]) -> None:
         self.options = options
@@ -181,7 +181,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:
         if self.options.starting_offsets == "latest":
             return self.tail.ends()
-        # A broker may have deleted earlier records; in a directory that can be seen.
+        # A broker may have deleted earlier records; a directory shows its first record.
         return begins(self.tail)
 
     def getDefaultReadLimit(self) -> ReadLimit:

@@ -21,7 +21,8 @@ from coordinatord.monitoring.pipeline.source.shipping import pack, ship
 
 
 class Source:
-    """Where a log is and what to read of it: a path, several, or `bootstrap=`; options by their names in the README.
+    """The place of a log and the selection to read: a path, several, or `bootstrap=`; options by their names in the
+    README.
 
     Options are checked here, so that a mistake is one sentence instead of Spark's trace.
     """
@@ -33,12 +34,12 @@ class Source:
         read_options(self.options)
 
     def read(self, spark: SparkSession, *kinds: str, columns: tuple[str, ...] = ()) -> DataFrame:
-        """The present rows of one kind, or of several in one frame (all kinds if none is given)."""
+        """Return the present rows of one kind, or of several in one frame (all kinds if none is given)."""
         register(spark)
         return spark.read.format(NAME).options(**self._with(kinds, columns)).load()
 
     def read_stream(self, spark: SparkSession, *kinds: str, columns: tuple[str, ...] = ()) -> DataFrame:
-        """The same, as a stream."""
+        """Return the rows of these kinds as a stream."""
         register(spark)
         return spark.readStream.format(NAME).options(**self._with(kinds, columns)).load()
 
@@ -64,8 +65,8 @@ def register(spark: SparkSession) -> None:
 
 
 def start_spark(log: Path | None = None, **settings: str) -> SparkSession:
-    """A session whose workers use this Python. Without Java, raises one sentence instead of Spark's trace. `log` is the
-    file for what Java, Spark and its workers write, from its first warnings on.
+    """Return a session whose workers use this Python. Without Java, raises one sentence instead of Spark's trace. `log`
+    is the file for the output of Java, Spark and its workers, from the first warnings on.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     problem = java_problem()
@@ -88,8 +89,8 @@ def start_spark(log: Path | None = None, **settings: str) -> SparkSession:
 
 @contextmanager
 def _output_to(log: Path | None) -> Iterator[None]:
-    """Programs that are started meanwhile keep their standard output and error in this file, as long as they live: Java
-    lives on for a while when this process has ended, and who reads this one's output does not wait for it.
+    """Run a block whose child processes have their standard output and error in this file, for their whole life: Java
+    lives on for a while after this process has ended, and a reader of this process's output does not wait for it.
     """
     if log is None:
         yield
@@ -112,9 +113,9 @@ def _output_to(log: Path | None) -> Iterator[None]:
 
 
 def with_outcome(commits: DataFrame, markers: DataFrame) -> DataFrame:
-    """`commits` with `outcome`: "plain" outside of transactions; otherwise "COMMIT" or "ABORT" by the first later
-    marker of the same producer, or "open" while there is none; and `outcome_log_offset` and `outcome_timestamp_ms`, the
-    marker's. A transactional commit takes effect at its marker, not before.
+    """Return `commits` with `outcome`: "plain" outside of transactions; otherwise "COMMIT" or "ABORT" by the first
+    later marker of the same producer, or "open" while there is none; and `outcome_log_offset` and
+    `outcome_timestamp_ms`, the marker's. A transactional commit takes effect at its marker, not before.
     """
     keys = ["log_partition", "producer_id"]
     inside = commits.where("transactional").select(*keys, "log_offset")

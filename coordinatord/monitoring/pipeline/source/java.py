@@ -13,13 +13,13 @@ REMEDY = "install it (Debian: apt install openjdk-17-jre-headless) or set JAVA_H
 
 
 def java_path(environment: Mapping[str, str] = os.environ) -> str | None:
-    """The program that Spark starts; None if there is no Java."""
+    """Return the path of the program that Spark starts; None if there is no Java."""
     home = environment.get("JAVA_HOME")
     return os.path.join(home, "bin", "java") if home else shutil.which("java", path=environment.get("PATH"))
 
 
 def java_problem(environment: Mapping[str, str] = os.environ) -> str | None:
-    """What is wrong with Java here, in one sentence; None if Spark will run."""
+    """Return the problem of the installed Java, in one sentence; None if Spark will run."""
     home, java = environment.get("JAVA_HOME"), java_path(environment)
     if java is None:
         return f"Spark needs Java {LEAST_VERSION} or newer, and there is none: {REMEDY}"
@@ -30,7 +30,7 @@ def java_problem(environment: Mapping[str, str] = os.environ) -> str | None:
     found = re.search(r'version "(\d+)(?:\.(\d+))?', done.stderr)
     if found is None:
         return f"{java} does not run: {(done.stderr.strip() or 'no answer').splitlines()[0]}"
-    version = int(found[2]) if found[1] == "1" and found[2] else int(found[1])  # Java 8 says 1.8
+    version = int(found[2]) if found[1] == "1" and found[2] else int(found[1])  # Java 8 reports 1.8
     if version < LEAST_VERSION:
         return f"Spark needs Java {LEAST_VERSION} or newer, and {java} is Java {version}: {REMEDY}"
     return None

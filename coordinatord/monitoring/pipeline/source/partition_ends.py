@@ -1,7 +1,7 @@
-"""Spark's side of `end_offsets`: the source `partition_ends` reads where partitions end, once per micro-batch.
+"""Spark's side of `end_offsets`: the source `partition_ends` reads the ends of partitions, once per micro-batch.
 
-It makes lag a stream: the log says nothing while there are no commits, and that is when lag grows. The source stores
-nothing, so a repeated micro-batch looks again; its rows say when.
+It makes lag a stream: the log has no new records while there are no commits, and that is when lag grows. The source
+stores nothing, so a repeated micro-batch takes a new sample; its rows contain the time.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where to look. `path` is a broker's log directory. With neither `path` nor `bootstrap` there are never any rows.
-    `now_ms` replaces the clock, for a run at a given moment. A broker is asked for ends within `window_ms`, too.
+    """Source of the ends. `path` is a broker's log directory. With neither `path` nor `bootstrap` there are never any
+    rows. `now_ms` replaces the clock, for a run at a given time. A broker is also asked for ends within `window_ms`.
     """
 
     path: str | None
@@ -62,7 +62,7 @@ class Place:
         return int(time.time() * 1000) if self.now_ms is None else self.now_ms
 
     def look(self) -> list[Ending]:
-        """The present ends of all partitions. Raises SourceError."""
+        """Return the present ends of all partitions. Raises SourceError."""
         if self.path is not None:
             found = from_directories([self.path], self.clock_ms())
         elif self.bootstrap is not None:
@@ -74,7 +74,7 @@ class Place:
 
 
 def tail_of(row: Mapping[str, Any] | None) -> Tail:
-    """The tail in a row of this source."""
+    """Return the tail in a row of this source."""
     if row is None:
         return NO_TAIL
     opened = Open(*(row[name] for name in Open._fields))
@@ -132,7 +132,7 @@ def _read(place: Place) -> Iterator[pa.RecordBatch]:
 
 
 class Reader(DataSourceReader):
-    """Batch: the state at the time of the read."""
+    """Batch reader: the state at the time of the read."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -145,8 +145,8 @@ class Reader(DataSourceReader):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Streaming: there is always new data, the present state; a query that ends after the available data looks once. An
-    offset is the time at which a look was planned.
+    """Streaming reader: there is always new data, the present state; a query that ends after the available data takes
+    one sample. An offset is the time at which a sample was planned.
     """
 
     def __init__(self, place: Place) -> None:
@@ -184,8 +184,8 @@ def sampler(
     now_ms: int | None = None,
     window_ms: int = WINDOW_MS,
 ) -> DataFrame:
-    """A stream of partition ends, from a broker's log directory or HOST:PORT; without rows if `location` is None.
-    SourceError if it is neither.
+    """Return a stream of partition ends, from a broker's log directory or HOST:PORT; without rows if `location` is
+    None. Raises SourceError if `location` is neither.
     """
     spark.dataSource.register(PartitionEnds)
     options: dict[str, Any] = {f"{BROKER_PREFIX}{name}": value for name, value in broker.items()}

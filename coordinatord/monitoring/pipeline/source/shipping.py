@@ -1,5 +1,5 @@
-"""This package on a cluster's executors: their Python has Spark's needs, and what coordinatord itself needs, but not
-coordinatord.
+"""Distribution of this package to a cluster's executors: their Python has the dependencies of Spark and of
+coordinatord, but not coordinatord.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ LEFT_OUT = frozenset({"__pycache__", "stories"})
 
 
 def pack(master: str) -> Path | None:
-    """A zip file of this package for a cluster; None if Spark runs in this process. Spark plans reads with a Python on
-    this machine that need not have the package either: it gets the file by PYTHONPATH, so this comes before the start.
+    """Return a zip file of this package for a cluster; None if Spark runs in this process. Spark plans reads with a
+    Python on this machine that need not have the package either: that Python gets the file by PYTHONPATH, so this
+    function must be called before the start.
     """
     if master.startswith("local"):
         return None
@@ -27,15 +28,13 @@ def pack(master: str) -> Path | None:
 
 
 def ship(spark: Any, packed: Path | None) -> None:
-    """Send it to the executors. A session of `spark-submit`, which is there already, has been given a wheel
-    (--py-files).
-    """
+    """Send the zip file to the executors. An existing session of `spark-submit` has a wheel instead (--py-files)."""
     if packed is not None:
         spark.sparkContext.addPyFile(str(packed))
 
 
 def archive(path: Path) -> Path:
-    """A zip file with the modules that are imported here; compiled ones go as their sources, for any Python."""
+    """Make a zip file with the modules that are imported here; compiled ones as their sources, for any Python."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         for name in PACKAGES:
             found = importlib.util.find_spec(name)

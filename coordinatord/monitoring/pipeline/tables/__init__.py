@@ -1,9 +1,9 @@
 """The tables of `coordinatord pipeline run`. TABLES.md describes them, written by `coordinatord pipeline tables`.
 
 table.py       the definition of a table: a name, a grain, columns with their meaning, and a build function
-inputs.py      the input of tables: facts of the log, where partitions end, the user's options
+inputs.py      the input of tables: facts of the log, the ends of partitions, the user's options
 group_log.py   the log of each group, of either protocol, with its commit times
-departures.py  what the rules of status ask of members: how the last went, what they subscribe to
+departures.py  input of the rules of status about members: the ends of the last ones, and the subscribed topics
 life.py        the result of one pass over each group's log: rebalances, members, member_events
 rebalances.py  the columns of rebalances
 members.py     members, member_events, churn; and rebalances
@@ -29,5 +29,5 @@ SHARING: tuple[tuple[Table, ...], ...] = (
     (COMMITS,),
     (OFFSETS_LOAD,),
 )
-"""Tables of one pass over the log each: the first of them that is made does the work of all."""
+"""Tables of one pass over the log each: the first of them that is made does the work for all of them."""
 TABLES: dict[str, Table] = {table.name: table for tables in SHARING for table in tables}

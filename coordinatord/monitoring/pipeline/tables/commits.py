@@ -1,4 +1,4 @@
-"""commits, offsets_load: how groups commit, and the load on the offsets log."""
+"""commits, offsets_load: the commits of groups, and the load on the offsets log."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ from coordinatord.monitoring.pipeline.tables.inputs import Inputs
 from coordinatord.monitoring.pipeline.tables.table import Column, Table
 
 HOT = 2.0
-"""An offsets partition is hot if it has this many times the records of the average one."""
+"""Ratio to the average number of records from which an offsets partition is hot."""
 
 NOT_LIVE = -1
-"""Stands for the bytes of a tombstone, and of a commit of an aborted transaction."""
+"""Value that replaces the bytes of a tombstone, and of a commit of an aborted transaction."""
 ABORTED = -(2**62)
-"""What makes the offset of an aborted commit less than all others: those decide, if there are any."""
+"""Summand that makes the offset of an aborted commit less than all others, so that the others decide if there are
+any.
+"""
 
 OTHER = "_other"
-"""The kind of a record that is neither a commit nor a generation, and the rest of its key; null for those."""
+"""Column with the kind of a record that is neither a commit nor a generation, and the rest of its key; null for
+those.
+"""
 
 MOST = float(2**63 - 1024)
 """The greatest double that fits into a bigint."""
@@ -101,7 +105,7 @@ def _commits(inputs: Inputs) -> DataFrame:
 
 
 def _other(facts: DataFrame, kind: str) -> DataFrame:
-    """Records of the consumer protocol, with what tells a group's keys apart."""
+    """Return the records of the consumer protocol, with a column that distinguishes a group's keys."""
     parts = [name for name in ("member_id", "regular_expression") if name in facts.columns]
     return facts.withColumn(OTHER, F.to_json(F.array(F.lit(kind), *parts))).withColumn("_aborted", F.lit(False))
 
@@ -114,12 +118,12 @@ def _load(inputs: Inputs) -> DataFrame:
     generations = inputs.facts(GROUP_GENERATIONS).select(*what, F.lit(False).alias("_aborted"))
     both = commits.unionByName(generations, allowMissingColumns=True)
     keys_of = ["group_id", "log_partition", "topic", "partition"]
-    if inputs.has_consumer_groups:  # else no row of a commit has another column to carry
+    if inputs.has_consumer_groups:  # otherwise no row of a commit needs another column
         keys_of.append(OTHER)
         for kind in CONSUMER_KINDS:
             both = both.unionByName(_other(inputs.facts(kind), kind).select(*what, OTHER, "_aborted"), True)
     record_bytes = F.col("record_bytes").cast("bigint")
-    # In numbers, without a window: so Spark adds up where it reads, and neither moves nor sorts a row of each commit.
+    # In numbers, without a window: so Spark sums where it reads, and neither moves nor sorts a row of each commit.
     live_bytes = F.when(~F.col("tombstone") & ~F.col("_aborted"), record_bytes).otherwise(NOT_LIVE)
     order = F.col("log_offset") + F.when(F.col("_aborted"), F.lit(ABORTED)).otherwise(F.lit(0))
     keys = both.groupBy(*keys_of).agg(

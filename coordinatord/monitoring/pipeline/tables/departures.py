@@ -1,5 +1,5 @@
-"""What the rules of status ask of the members of each group: whether there are any, how the last of them went, and what
-the present ones subscribe to.
+"""The input of the rules of status about the members of each group: the existence of members, the way in which the last
+of them ended, and the topics to which the present ones subscribe.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from coordinatord.monitoring.pipeline.tables.inputs import Inputs, nothing
 
 
 def members_now(inputs: Inputs) -> DataFrame:
-    """group_id, has_members, empty_ms, how, topics: a row of each group of which anything is known; see
+    """Return group_id, has_members, empty_ms, how, topics: a row for each group with known data; see
     analysis.status.Members.
     """
     found = inputs.members.join(_went(inputs), "group_id", "left").join(inputs.subscribed, "group_id", "left")
@@ -24,7 +24,7 @@ def members_now(inputs: Inputs) -> DataFrame:
 
 
 def _went(inputs: Inputs) -> DataFrame:
-    """group_id, how: of groups that have lost all members. Only their part of the log is read."""
+    """Return group_id, how: of groups that have lost all members. Only their part of the log is read."""
     names, session_ms = inputs.topic_names, inputs.options.consumer_session_ms
     schema = pa.schema([("group_id", pa.string()), ("how", pa.string())])
 

@@ -16,7 +16,7 @@ Written by `coordinatord pipeline tables`. Columns that end in `_ms` are millise
 
 
 def markdown() -> str:
-    """The whole file."""
+    """Return the whole file."""
     return "\n".join(_lines())
 
 

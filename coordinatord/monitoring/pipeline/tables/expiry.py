@@ -1,4 +1,4 @@
-"""expiry: when each committed offset expires, by the rules of KIP-211."""
+"""expiry: the expiry time of each committed offset, by the rules of KIP-211."""
 
 from __future__ import annotations
 

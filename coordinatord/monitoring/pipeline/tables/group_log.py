@@ -1,5 +1,5 @@
-"""The log of each group, of either protocol, with its commit times: one pass over it gives all that the tables of
-rebalances and members need.
+"""The log of each group, of either protocol, with its commit times: one pass over it yields all input of the tables of
+rebalances and members.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class GroupLog:
 
 
 def group_rows(inputs: Inputs) -> DataFrame:
-    """group_id, log_offset and kind; rows of group_generations with the columns that analysis.generations needs; and
-    rows of the consumer protocol's kinds and of the ledger as JSON, in the column `text`.
+    """Return group_id, log_offset and kind; rows of group_generations with the columns that analysis.generations needs;
+    and rows of the consumer protocol's kinds and of the ledger as JSON, in the column `text`.
     """
     generations = inputs.facts(GROUP_GENERATIONS).select("group_id", "log_offset", *GENERATION_COLUMNS)
     rows = generations.withColumn("kind", F.lit(GROUP_GENERATIONS))
@@ -62,7 +62,9 @@ def group_rows(inputs: Inputs) -> DataFrame:
 
 
 def consumer_texts(inputs: Inputs, where: str = "true") -> dict[str, DataFrame]:
-    """group_id, log_offset, text (JSON): rows of the consumer protocol's kinds, if the log has such groups."""
+    """Return group_id, log_offset, text (JSON) by kind: rows of the consumer protocol's kinds, if the log has such
+    groups.
+    """
     found = {}
     if inputs.has_consumer_groups:
         for kind in consumer_group.CONSUMER_KINDS:
@@ -73,13 +75,13 @@ def consumer_texts(inputs: Inputs, where: str = "true") -> dict[str, DataFrame]:
 
 
 def commit_times(inputs: Inputs) -> DataFrame:
-    """When each partition was committed."""
+    """Return the times of the commits of each partition."""
     time = F.col("made_ms").alias("time_ms")
     return inputs.commits.where("not tombstone").select("group_id", "topic", "partition", time)
 
 
 def read_group(rows: pa.Table, commits: pa.Table, names: Mapping[str, str], session_ms: int) -> GroupLog | None:
-    """One group's log from its rows of the two frames above; None if it has commits only."""
+    """Return one group's log from its rows of the two frames above; None if it has commits only."""
     if not rows.num_rows:
         return None
     # The ledger's records have no offset here, and come in any order.
@@ -95,7 +97,7 @@ def read_group(rows: pa.Table, commits: pa.Table, names: Mapping[str, str], sess
 
 
 def _commits(table: pa.Table) -> Commits:
-    """The commits of one group, from the columns topic, partition, time_ms."""
+    """Return the commits of one group, from the columns topic, partition, time_ms."""
     times: dict[TopicPartition, Any] = {}
     if table.num_rows:
         table = table.sort_by([("topic", "ascending"), ("partition", "ascending"), ("time_ms", "ascending")])

@@ -1,4 +1,4 @@
-"""The input of tables: the facts read from the log, where partitions end, and the user's options."""
+"""The input of tables: the facts read from the log, the ends of partitions, and the user's options."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from coordinatord.monitoring.pipeline.tables.table import Table
 
 BUCKETS = 16
-"""The number of buckets. A hash of its name puts a group into one; buckets without new records are not rebuilt."""
+"""Number of buckets. A group's bucket is a hash of its name; buckets without new records are not rebuilt."""
 
 FACTS = (
     OFFSET_COMMITS,
@@ -44,13 +44,13 @@ FACTS = (
     QUARANTINE,
     *consumer_group.CONSUMER_KINDS,
 )
-"""The kinds that are stored. All others can be read with the source, but are in no table yet."""
+"""Kinds of records that are stored. All others can be read with the source, but are in no table yet."""
 
 LEDGER_DDL = "ledger_partition int, ledger_offset bigint, group_id string, record string"
 
 
 def bucket_of(group_id: Any) -> Any:
-    """The bucket of a group, as a column; null for rows without a group."""
+    """Return the bucket of a group, as a column; null for rows without a group."""
     return F.pmod(F.xxhash64(group_id), F.lit(BUCKETS)).cast("int")
 
 
@@ -63,18 +63,18 @@ class TableOptions:
     """offsets.retention.minutes of the cluster."""
     history_step_ms: int = 60_000
     slo_lag: int = 1_000
-    """A minute with at most this lag is good."""
+    """Largest lag of a good minute, in records."""
     slo_target: float = 0.99
     """The share of minutes that should be good."""
     consumer_session_ms: int = SESSION_MS
     """group.consumer.session.timeout.ms of the cluster."""
     load_rate: int = LOAD_RATE
-    """Records a second that a coordinator loads at a start."""
+    """Number of records per second that a coordinator loads at a start."""
 
 
 class Inputs:
     """The input of one run. `buckets` are those to rebuild, `wanted` the tables to make; None for all. `is_tiny`: one
-    task reads all, so that nothing is sorted into tasks. Several threads may make tables of it.
+    task reads all, so that no rows are sorted into tasks. Several threads may make tables from one instance.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Inputs:
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def facts(self, kind: str) -> DataFrame:
-        """All rows of a kind, with `bucket`."""
+        """Return all rows of a kind, with `bucket`."""
         path = self.out / "facts" / kind
         columns = fact_columns(kind)
         if not any(path.glob("batch=*/*")):
@@ -115,7 +115,7 @@ class Inputs:
 
     @cached_property
     def outcomes(self) -> DataFrame:
-        """All commits in the log, with `outcome` (source/frames.py): of an aborted transaction, too."""
+        """All commits in the log, with `outcome` (source/frames.py); also those of aborted transactions."""
         commits = self.facts(OFFSET_COMMITS)
         if commits.where("transactional").limit(1).count():
             return with_outcome(commits, self.facts(TRANSACTION_MARKERS))
@@ -123,8 +123,8 @@ class Inputs:
 
     @cached_property
     def commits(self) -> DataFrame:
-        """Commits that have taken effect, and tombstones, in the order of `log_offset`; with `made_ms`, when the commit
-        was made, and `effective_ms`, when it took effect: a transaction's commit does so at its marker.
+        """Commits that have taken effect, and tombstones, in the order of `log_offset`; with `made_ms`, the time of the
+        commit, and `effective_ms`, the time at which it took effect: that of the marker for a transaction's commit.
 
         `committed_offset` is null for a tombstone, and if it is negative, which no client accepts as an offset.
         """
@@ -147,7 +147,7 @@ class Inputs:
 
     @cached_property
     def members(self) -> DataFrame:
-        """group_id, has_members: of the groups for which it is known; and empty_ms, since when they have none."""
+        """group_id, has_members: of groups with known members; and empty_ms, the time since which there are none."""
         has_members = F.size("members") > 0
         since_ms = F.coalesce("current_state_timestamp_ms", "timestamp_ms")
         classic = self.last_generations.select(
@@ -167,7 +167,7 @@ class Inputs:
 
     @cached_property
     def assigned(self) -> DataFrame:
-        """group_id, topic, partition: what the members of each group have been assigned."""
+        """group_id, topic, partition: the assigned partitions of the members of each group."""
         of_classic = (
             self.last_generations.select("group_id", F.explode("members.assignment").alias("_of"))
             .select("group_id", F.explode("_of.assigned_partitions").alias("_of"))
@@ -190,8 +190,8 @@ class Inputs:
 
     @cached_property
     def consumer_topics(self) -> DataFrame:
-        """group_id, topics: what the members of each group of the consumer protocol read, by name or by pattern. Groups
-        without topics are omitted.
+        """group_id, topics: the topics that the members of each group of the consumer protocol read, by name or by
+        pattern. Groups without topics are omitted.
         """
         groups = _last(self.facts(consumer_group.METADATA), "group_id").where(~F.col("tombstone")).select("group_id")
         patterns = _last(self.facts(consumer_group.REGEX), "group_id", "regular_expression").where(~F.col("tombstone"))
@@ -212,8 +212,8 @@ class Inputs:
 
     @cached_property
     def subscribed(self) -> DataFrame:
-        """group_id, topics: what the members of each group subscribe to. Groups of which it is not known of each member
-        have null.
+        """group_id, topics: the topics to which the members of each group subscribe; null if the topics of any member
+        are unknown.
         """
         topics = F.transform("members", lambda member: member["subscription"]["topics"])
         is_known = (F.col("protocol_type") == "consumer") & F.forall(topics, lambda each: F.size(each) > 0)
@@ -239,7 +239,7 @@ class Inputs:
 
     @property
     def has_consumer_groups(self) -> bool:
-        """Whether the log has any group of the consumer protocol."""
+        """True if the log has any group of the consumer protocol."""
         return any((self.out / "facts" / consumer_group.METADATA).glob("batch=*/*"))
 
     @property
@@ -274,50 +274,50 @@ class Inputs:
             F.max_by("end_offset", "sampled_ms").alias("end_offset"),
             F.max_by("tail", "sampled_ms").alias("tail"),
             F.max_by("retention_ms", "sampled_ms").alias("retention_ms"),
-            # A directory gives its whole history each time: the last look's is enough.
+            # A directory gives its whole history each time: that of the last sample is enough.
             F.concat(F.max_by("points", "sampled_ms"), F.collect_list(sample)).alias("points"),
         )
 
     def wants(self, tables: frozenset[str]) -> bool:
-        """Whether any of these tables is to be made."""
+        """Return whether any of these tables is to be made."""
         return self._wanted is None or not tables.isdisjoint(self._wanted)
 
     def table(self, name: str) -> DataFrame:
-        """Another table, of the same buckets."""
+        """Return another table, of the same buckets."""
         return self.once(name, lambda: self._tables[name].build(self).select(*self._tables[name].names))
 
     def once(self, name: str, build: Callable[[], DataFrame]) -> DataFrame:
-        """The result of `build`, made once, however many tables need it."""
+        """Return the result of `build`, which is called once, however many tables need it."""
         with self._locks[name]:
             if name not in self._built:
                 self._built[name] = build().persist()
             return self._built[name]
 
     def release(self) -> None:
-        """Free the cached data: no more is needed."""
+        """Free the cached data, when no table needs it any more."""
         for rows in self._built.values():
             rows.unpersist()
         self._built.clear()
 
 
 def nothing(spark: SparkSession, ddl: str) -> DataFrame:
-    """No rows, with these columns. Spark knows that there are none: it leaves out of a query what only they would need.
-    An empty `createDataFrame` is a task of Python workers instead.
+    """Return no rows, with these columns. Spark's optimizer recognizes that there are none, and removes from a query
+    the work that only these rows would need. An empty `createDataFrame` would be a task of Python workers instead.
     """
     columns = (F.lit(None).cast(each.dataType).alias(each.name) for each in StructType.fromDDL(ddl))
     return spark.range(1).select(*columns).where(F.lit(False))
 
 
 def fact_columns(kind: str) -> str:
-    """The columns of a kind in Spark's DDL, without `bucket`."""
+    """Return the columns of a kind in Spark's DDL, without `bucket`."""
     schema = from_arrow_schema(KINDS[kind].schema)
     return ", ".join(f"`{each.name}` {each.dataType.simpleString()}" for each in schema.fields)
 
 
 def _effective(commits: DataFrame) -> DataFrame:
-    """The commits that were ever the group's offset. As in Kafka, a transaction's commit was, unless a later write (a
-    commit outside of it, a tombstone) was effective before its marker came. So commits take effect in the order of the
-    log, whatever the order of the markers.
+    """Return the commits that were ever the group's offset. As in Kafka, a transaction's commit was, unless a later
+    write (a commit outside of it, a tombstone) was effective before the transaction's marker. So commits take effect in
+    the order of the log, whatever the order of the markers.
     """
     place = F.coalesce("outcome_log_offset", "log_offset")
     before = Window.partitionBy("log_partition", "group_id", "topic", "partition").orderBy(place, "log_offset")
@@ -327,6 +327,6 @@ def _effective(commits: DataFrame) -> DataFrame:
 
 
 def _last(rows: DataFrame, *keys: str) -> DataFrame:
-    """The last row in the log for each key."""
+    """Return the last row in the log for each key."""
     newest = Window.partitionBy(*keys).orderBy(F.col("log_offset").desc())
     return rows.withColumn("_rank", F.row_number().over(newest)).where("_rank = 1").drop("_rank")

@@ -1,4 +1,4 @@
-"""lag, lag_history, status, group_status: how far groups are behind, since when, and why.
+"""lag, lag_history, status, group_status: the lag of groups, its age, and its reasons.
 
 One pass over all commits for a partition, with the curve of its end offset, serves all groups that read it.
 """
@@ -136,15 +136,15 @@ GROUP_COLUMNS = (
 )
 
 BOTH_COLUMNS = (*LAG_COLUMNS, *STATUS_COLUMNS[len(WHERE) :])
-"""Those of analysis.now.Now."""
+"""Columns of current_lag.Now."""
 
 Rows = Iterator[tuple[Any, ...]]
 PerGroup = Callable[[str, list[Commit], Partition, Members], Rows]
 
 HISTORY_ARRAYS = ("_at_ms", "_committed_offset", "_lag", "_least_lag")
-"""A partition's rows of lag_history, column by column, beside its row of lag and status."""
+"""A partition's rows of lag_history, column by column, in addition to its row of lag and status."""
 OF_HISTORY = frozenset({"lag_history", "slo"})
-"""The tables that are made of them."""
+"""Tables that are made from the arrays of history."""
 
 
 def _partition(topic: str, number: int, endings: pa.Table) -> Partition:
@@ -159,8 +159,9 @@ def _partition(topic: str, number: int, endings: pa.Table) -> Partition:
 
 
 def per_partition(inputs: Inputs, told: PerGroup) -> DataFrame:
-    """The rows that `told(group, commits, partition, members)` returns for each group with an offset in a partition, or
-    with a member to which it is assigned: then there are no commits. BOTH_COLUMNS and HISTORY_ARRAYS.
+    """Return the rows that `told(group, commits, partition, members)` returns for each group with an offset in a
+    partition, or with a member to which the partition is assigned: then there are no commits. The columns are
+    BOTH_COLUMNS and HISTORY_ARRAYS.
     """
     types = {column.name: column.type for column in BOTH_COLUMNS} | dict.fromkeys(HISTORY_ARRAYS, "array<bigint>")
     ddl = ", ".join(f"`{name}` {type_}" for name, type_ in types.items())
@@ -193,14 +194,14 @@ def per_partition(inputs: Inputs, told: PerGroup) -> DataFrame:
 
 
 ASSIGNED = -1
-"""Stands for the offset in the log of a row that says that the partition is assigned."""
+"""Value in place of the log's offset, in a row for an assigned partition."""
 NONE = -1
-"""Stands for the committed offset of a tombstone."""
+"""Value in place of the committed offset, in the row of a tombstone."""
 
 
 def _by_group(rows: pa.Table) -> Iterator[tuple[str, Members, list[Commit]]]:
-    """Each group with an offset, or with a member that has the partition: its commits since its last tombstone, in the
-    order of the log.
+    """Yield each group with an offset, or with a member that has the partition: its commits since its last tombstone,
+    in the order of the log.
     """
     rows = rows.sort_by([("group_id", "ascending"), ("log_offset", "ascending")])
     groups = rows["group_id"].combine_chunks().dictionary_encode()

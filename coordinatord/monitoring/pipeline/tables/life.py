@@ -1,7 +1,7 @@
 """The result of one pass over each group's log: its rebalances, its members' lives, and the patterns among them.
 
-Three tables are parts of it. It is made once per run, however many of them are requested: half of the cost of each
-would be to collect and read a group's rows.
+Three tables are parts of this result. It is made once per run, however many of them are requested: half of the cost of
+each would be to collect and read a group's rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Parts = dict[str, tuple[Column, ...]]
 
 
 def part(inputs: Inputs, name: str, parts: Parts) -> DataFrame:
-    """The rows of one table. `parts` has the columns of all, which begin with group_id."""
+    """Return the rows of one table. `parts` has the columns of all, which begin with group_id."""
     rows = inputs.once("life", lambda: _all(inputs, parts))
     return rows.where(F.col("part") == name).select("group_id", f"{name}.*")
 

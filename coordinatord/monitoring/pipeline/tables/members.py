@@ -1,5 +1,5 @@
-"""members, member_events, churn: who joined, for how long, and the patterns among them; and rebalances, which come from
-the same pass over a group's log.
+"""members, member_events, churn: the members of groups, the durations of their membership, and the patterns among them;
+and rebalances, which come from the same pass over a group's log.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""rebalances: what happened, for how long, and why: from coordinatord's ledger, or inferred from a plain Kafka log."""
+"""rebalances: their course, duration and cause, from coordinatord's ledger, or inferred from a plain Kafka log."""
 
 from __future__ import annotations
 

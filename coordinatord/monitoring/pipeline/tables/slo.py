@@ -1,4 +1,4 @@
-"""slo: for how many minutes a group was as close as it should be, and how much of its error budget is left."""
+"""slo: the number of minutes in which a group met its lag target, and the remaining share of its error budget."""
 
 from __future__ import annotations
 

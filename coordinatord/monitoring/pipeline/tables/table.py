@@ -21,7 +21,7 @@ TYPES = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "boolea
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`type` in Spark's DDL; `meaning` with the unit, and what null means."""
+    """A column. `type` is in Spark's DDL; `meaning` contains the unit, and the meaning of null."""
 
     name: str
     type: str
@@ -30,15 +30,15 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`grain` says what one row is."""
+    """A table. `grain` describes one row."""
 
     name: str
     grain: str
     columns: tuple[Column, ...]
     build: Callable[[Any], DataFrame]
-    """Takes `inputs.Inputs`, which knows the tables."""
+    """Function of `inputs.Inputs`, which gives access to the tables."""
     depends_on_time: bool = False
-    """Its rows change even if the group's log does not: each run rebuilds them, for all groups."""
+    """True if its rows change even when the group's log does not: each run rebuilds them, for all groups."""
 
     @property
     def ddl(self) -> str:
@@ -50,10 +50,10 @@ class Table:
 
 
 def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
-    """The schema of columns of plain types."""
+    """Return the schema of columns of plain types."""
     return pa.schema([pa.field(column.name, TYPES[column.type]) for column in columns])
 
 
 def pick(table_columns: tuple[Column, ...], row: Any) -> tuple[Any, ...]:
-    """The values of a row's attributes, in the order of the columns."""
+    """Return the values of a row's attributes, in the order of the columns."""
     return tuple(getattr(row, column.name) for column in table_columns)

@@ -1,16 +1,16 @@
-"""Kafka's server-side assignors, with its results to the last partition and in its order.
+"""Kafka's server-side assignors, with exactly Kafka's results, in Kafka's order.
 
-spec.py                what an assignor is told and what it answers
+spec.py                the input and the output of an assignor
 range.py               one run of each topic for each member
-uniform.py             as many partitions for each member; the same topics for all
-mixed.py               the same where members subscribe to different topics; balancer.py picks who gives and who takes
-slices.py              the order of members, and when to let others run
+uniform.py             equal numbers of partitions for each member; all members subscribe to the same topics
+mixed.py               equal numbers where members subscribe to different topics; balancer.py selects the members
+slices.py              the order of members, and the points at which other work may run
 assignment_builder.py  a member's assignment while it is changed
 java_hash_map.py       the iteration order of Java's hash tables, which decides some results
-java_tree_bin.py       the same for long buckets
+java_tree_bin.py       the iteration order of long buckets
 
-An assignor is a generator: the caller resumes it until it returns, and serves others in between. It works on what the
-group and the topics were at its first step.
+An assignor is a generator: the caller resumes it until it returns, and serves other requests in between. Its input is
+the state of the group and of the topics at its first step.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from coordinatord.coordination.group.consumer.assignors.spec import Assignment, 
 
 
 def _uniform(spec: GroupSpec, topics: TopicsImage) -> Slices:
-    from coordinatord.coordination.group.consumer.assignors import uniform  # a start does not need it
+    from coordinatord.coordination.group.consumer.assignors import uniform  # not needed at start
 
     return uniform.assign(spec, topics)
 
 
 def _range(spec: GroupSpec, topics: TopicsImage) -> Slices:
-    from coordinatord.coordination.group.consumer.assignors import range as range_assignor  # a start does not need it
+    from coordinatord.coordination.group.consumer.assignors import range as range_assignor  # not needed at start
 
     return range_assignor.assign(spec, topics)
 
 
 ASSIGNORS: Mapping[str, Assignor] = {"uniform": _uniform, "range": _range}
-"""By the name that `group.consumer.assignors` and members use."""
+"""Assignors by their names in `group.consumer.assignors` and in requests."""
 
 
 def assign(name: str, spec: GroupSpec, topics: TopicsImage) -> Assignment:
-    """Compute an assignment at one go; raises PartitionAssignorError."""
+    """Compute an assignment without interruption; raises PartitionAssignorError."""
     slices = ASSIGNORS[name](spec, topics)
     while True:
         try:

@@ -1,4 +1,4 @@
-"""A member's assignment while an assignor changes it: AssignorHelpers.deepCopyAssignment and what follows."""
+"""A member's assignment while an assignor changes it: AssignorHelpers.deepCopyAssignment and the changes after it."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _MAY_BE_A_TREE = 9
 
 
 def known(assigned: Mapping[UUID, frozenset[int]]) -> dict[UUID, frozenset[int]]:
-    """What a member has, with topics in the order of Kafka's map of it, which was read from a record."""
+    """Return a member's partitions, with topics in the order of Kafka's map of them, which was read from a record."""
     if len(assigned) < 2:
         return dict(assigned)
     return {topic: assigned[topic] for topic in placed(UUIDS, assigned)}
 
 
 def held(partitions: frozenset[int]) -> JavaSet[int]:
-    """A topic's partitions in the order of Kafka's set of them, which was read from a record."""
+    """Return a topic's partitions in the order of Kafka's set of them, which was read from a record."""
     size = table_size(max(roomy(len(partitions)), SMALLEST_TABLE))
     return JavaSet(placed(INTEGERS, partitions if isinstance(partitions, JavaSet) else sorted(partitions), size))
 
 
 def _copied(partitions: frozenset[int]) -> HashTable[int]:
-    """A copy of Kafka's set; only trees depend on whether that set was a copy already."""
+    """Return a copy of Kafka's set; only for trees it matters whether that set was a copy already."""
     return copied(INTEGERS, held(partitions) if len(partitions) >= _MAY_BE_A_TREE else partitions)
 
 
@@ -44,14 +44,14 @@ class Draft:
     __slots__ = ("_before", "_sets", "_topics")
 
     def __init__(self, before: Mapping[UUID, frozenset[int]]) -> None:
-        """`before`: as `known` says it. A topic's partitions are copied when they change first."""
+        """`before`: as `known` returns it. A topic's partitions are copied at their first change."""
         self._before = before
         self._topics = collected(UUIDS, before, len(before))
         self._sets: dict[UUID, HashTable[int]] = {}
 
     def add(self, topic: UUID, partitions: Sequence[int], capacity: int) -> None:
-        """Add partitions in turn; `capacity`: for which Kafka makes the set if these are the topic's first ones."""
-        for _ in partitions[:2]:  # Kafka asks for each one; the second time the table may grow, then no more
+        """Add partitions in turn; `capacity`: that of Kafka's set if these are the topic's first partitions."""
+        for _ in partitions[:2]:  # Kafka checks each one; the second check may grow the table, later ones do not
             self._topics.compute_if_absent(topic)
         held = self._sets.get(topic)
         if held is None:
@@ -59,7 +59,7 @@ class Draft:
         held.put_all(partitions)
 
     def remove(self, topic: UUID, partitions: Iterable[int]) -> None:
-        """Remove partitions that are there, and the topic with its last one."""
+        """Remove existing partitions, and the topic with its last one."""
         held = self._sets.get(topic)
         if held is None:
             held = self._sets[topic] = self._copy(topic, 0)
@@ -68,13 +68,13 @@ class Draft:
             self.remove_topic(topic)
 
     def remove_topic(self, topic: UUID) -> None:
-        """Remove a topic that is there."""
+        """Remove an existing topic."""
         self._topics.remove(topic)
         self._sets.pop(topic, None)
         self._before = {each: partitions for each, partitions in self._before.items() if each != topic}
 
     def finished(self) -> dict[UUID, frozenset[int]]:
-        """The assignment in Kafka's order."""
+        """Return the assignment in Kafka's order."""
         return {
             topic: JavaSet(self._sets[topic] if topic in self._sets else _copied(self._before[topic]))
             for topic in self._topics

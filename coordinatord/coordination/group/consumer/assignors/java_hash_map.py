@@ -1,9 +1,9 @@
-"""The iteration order of Java's hash tables, followed operation by operation (java.util.HashMap of JDK 17).
+"""The iteration order of Java's hash tables, reproduced operation by operation (java.util.HashMap of JDK 17).
 
 A HashMap iterates by bucket, and within a bucket by insertion: `put` adds at the end, `computeIfAbsent` at the front.
 It grows when it is three quarters full and never shrinks. A bucket that gets too long makes a small table grow and
-turns into a tree in a large one (`java_tree_bin.py`). That is not exotic: partitions dealt in turn to 64 members, so 0,
-64, 128 … for the first one, all fall into one bucket.
+turns into a tree in a large one (`java_tree_bin.py`). This happens in practice: partitions assigned in turn to 64
+members, so 0, 64, 128 … for the first one, all fall into one bucket.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafka_wire.java import string_hash
 K = TypeVar("K")
 
 SMALLEST_TABLE = 16
-"""Buckets of a HashMap for which nobody asked a capacity."""
+"""Buckets of a HashMap without a requested capacity."""
 
 _SMALLEST_TABLE_WITH_TREES = 64
 _FEW = _SMALLEST_TABLE_WITH_TREES * 3 // 4
@@ -31,25 +31,25 @@ _LONGEST_CHAIN = 8
 _SHORTEST_TREE = 7
 _FIBONACCI = -7046029254386353131
 SMALLEST_TIMELINE = 2
-"""Slots of a TimelineHashMap at first."""
+"""Initial slots of a TimelineHashMap."""
 
 _IDS_KEPT = 16_384
-"""Hashes of member ids and topics: computing one takes microseconds, and each assignment needs all of them."""
+"""Number of cached hashes of member ids and topics: computing one takes microseconds, and each assignment needs all."""
 
 _ID_CHARACTERS = 255
-"""Hashes of longer ids, which clients may choose, are computed each time: those kept take 20 MB at most."""
+"""Maximum length of ids whose hashes are cached: clients may choose longer ones. The cache takes 20 MB at most."""
 
 _UUID_WORDS = struct.Struct(">IIII")
 _UUID_LONGS = struct.Struct(">qq")
 
 
 class Kind(NamedTuple, Generic[K]):
-    """What a table knows of its keys."""
+    """The functions of a table for one type of keys."""
 
     spread: Callable[[K], int]
     """hashCode with its upper half mixed into the lower one, as an unsigned int32."""
     order: Callable[[K], object]
-    """A sort key for compareTo: within a tree keys of one hash are in this order."""
+    """A sort key for compareTo: within a tree, keys with equal hashes are in this order."""
 
 
 def _spread(value: int) -> int:
@@ -57,13 +57,13 @@ def _spread(value: int) -> int:
 
 
 def uuid_order(topic_id: UUID) -> tuple[int, int]:
-    """The sort key of Uuid.compareTo: two signed longs."""
+    """Return the sort key of Uuid.compareTo: two signed longs."""
     high, low = _UUID_LONGS.unpack(topic_id)
     return high, low
 
 
 def string_order(text: str) -> bytes:
-    """The sort key of String.compareTo: UTF-16 units, not code points."""
+    """Return the sort key of String.compareTo: UTF-16 units, not code points."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
@@ -84,18 +84,18 @@ def _same(value: int) -> int:
 
 
 INTEGERS: Kind[int] = Kind(_spread, _same)
-"""Partitions: not negative."""
+"""Partitions, which are not negative."""
 UUIDS: Kind[UUID] = Kind(_spread_uuid, uuid_order)
 STRINGS: Kind[str] = Kind(_spread_string, string_order)
 
 
 def table_size(capacity: int) -> int:
-    """Buckets of `new HashMap<>(capacity)`."""
+    """Return the buckets of `new HashMap<>(capacity)`."""
     return 1 << max(capacity - 1, 0).bit_length()
 
 
 def roomy(keys: int) -> int:
-    """The capacity that Kafka asks for when it expects this many keys: `(int) (keys / 0.75f + 1)`."""
+    """Return the capacity that Kafka requests for an expected number of keys: `(int) (keys / 0.75f + 1)`."""
     return keys * 4 // 3 + 1
 
 
@@ -142,7 +142,7 @@ class HashTable(Generic[K]):
         """`put` for each of these in turn."""
         spread, buckets, mask, room = self._spread, self._buckets, len(self._buckets) - 1, self._full - self._count
         rest = iter(keys)
-        for key in rest:  # as `put` does it, where nothing but a short bucket changes
+        for key in rest:  # like `put`, for the case that only a short bucket changes
             bucket = buckets[spread(key) & mask]
             if bucket is None and room > 0:
                 buckets[spread(key) & mask] = [key]
@@ -165,7 +165,7 @@ class HashTable(Generic[K]):
                 self.remove(key)
 
     def compute_if_absent(self, key: K) -> None:
-        """`computeIfAbsent`, which unlike `put` grows before it looks, and adds at the front of a chain."""
+        """`computeIfAbsent`, which unlike `put` grows before the look-up, and adds at the front of a chain."""
         if self._count > self._full:
             self._grow()
         at = self._spread(key) & len(self._buckets) - 1
@@ -183,7 +183,7 @@ class HashTable(Generic[K]):
         self._count += 1
 
     def remove(self, key: K) -> None:
-        """`remove`, of a key that is there. The table keeps its size."""
+        """`remove`, of an existing key. The table keeps its size."""
         at = self._spread(key) & len(self._buckets) - 1
         bucket = self._buckets[at]
         assert bucket is not None
@@ -225,17 +225,18 @@ class HashTable(Generic[K]):
 
 
 def collected(kind: Kind[K], keys: Iterable[K], capacity: int = SMALLEST_TABLE) -> HashTable[K]:
-    """A HashMap of this capacity into which these were put."""
+    """Return a HashMap of this capacity into which the keys were put."""
     table = HashTable(kind, capacity)
     table.put_all(keys)
     return table
 
 
 def placed(kind: Kind[K], keys: Collection[K], size: int = SMALLEST_TABLE) -> list[K]:
-    """Distinct keys in the iteration order of a HashMap of `size` buckets at first, into which they were put in turn.
+    """Return distinct keys in the iteration order of a HashMap of initially
+    `size` buckets, into which they were put in turn.
 
-    The same as `collected`, in a tenth of the time: as long as no bucket is a tree, a table is its keys in the order of
-    their buckets, and in a bucket of their insertion. A table that grows splits buckets and keeps that order.
+    Equivalent to `collected`, in a tenth of the time: as long as no bucket is a tree, a table is its keys in the order
+    of their buckets, and in a bucket of their insertion. A table that grows splits buckets and keeps that order.
     """
     number = len(keys)
     if number <= 1:
@@ -249,7 +250,7 @@ def placed(kind: Kind[K], keys: Collection[K], size: int = SMALLEST_TABLE) -> li
             return sorted(partitions, key=(grown(size, number) - 1).__and__)
     before, size = size, grown(size, number)
     if number > _FEW and before != size and not _is_run(kind, keys):
-        return list(collected(kind, keys, before))  # a tree may have come and gone while the table grew
+        return list(collected(kind, keys, before))  # a bucket may have been a tree while the table grew
     spread, mask = kind.spread, size - 1
     in_order = {key: spread(key) & mask for key in keys}
     if number > _LONGEST_CHAIN:
@@ -260,7 +261,7 @@ def placed(kind: Kind[K], keys: Collection[K], size: int = SMALLEST_TABLE) -> li
 
 
 def _is_run(kind: Kind[K], keys: Collection[K]) -> bool:
-    """Whether these are partitions in a row, of which no two are ever in the same bucket."""
+    """Return whether the keys are consecutive partitions, of which no two are ever in the same bucket."""
     if kind is not INTEGERS:
         return False
     first: Any = next(iter(keys))
@@ -268,14 +269,14 @@ def _is_run(kind: Kind[K], keys: Collection[K]) -> bool:
 
 
 def grown(size: int, keys: int) -> int:
-    """Buckets of a HashMap that had `size`, after this number of keys was in it."""
+    """Return the buckets of a HashMap that had `size`, after it contained this number of keys."""
     while keys > size * 3 // 4:
         size *= 2
     return size
 
 
 def copied(kind: Kind[K], keys: frozenset[K], known: int = 0) -> HashTable[K]:
-    """`new HashSet<>(keys)`; `known`: what `keys.size()` says, if it counts more than there is.
+    """Return `new HashSet<>(keys)`; `known`: the value of `keys.size()`, if it exceeds the number of keys.
 
     JDK 19 and later choose a smaller table if the keys are 12, 24, 48 … in number.
     """
@@ -283,30 +284,31 @@ def copied(kind: Kind[K], keys: frozenset[K], known: int = 0) -> HashTable[K]:
 
 
 def ordered(keys: frozenset[K]) -> Iterable[K]:
-    """A JavaSet in its order, another set in ascending order: never in Python's own, which differs between runs."""
+    """Return a JavaSet in its order, another set in ascending order: Python's own order differs between runs."""
     return keys if isinstance(keys, JavaSet) else sorted(keys)  # type: ignore[type-var]
 
 
 def name_set(names: Sequence[str]) -> JavaSet[str]:
-    """Topic names of a request or a record, in the order of Kafka's set of them: `new HashSet<>(names)`."""
+    """Return topic names of a request or a record, in the order of Kafka's set of them: `new HashSet<>(names)`."""
     return JavaSet(collected(STRINGS, names, max(roomy(len(names)), SMALLEST_TABLE)))
 
 
 def union(names: JavaSet[str], matched: JavaSet[str]) -> JavaSet[str]:
-    """Topics that a member names and those that its expression matches, in the order of Kafka's UnionSet."""
+    """Return the topics that a member names and the matches of its expression, in the order of Kafka's UnionSet."""
     large, small = (names, matched) if len(names) > len(matched) else (matched, names)
     return JavaSet([*large, *(each for each in small if each not in large)])
 
 
 def timeline_table(keys: int, table: int = SMALLEST_TIMELINE) -> int:
-    """Slots of a TimelineHashMap with so many keys in `table` slots after one more `put`, of a new key or not."""
+    """Return the slots of a TimelineHashMap with so many keys in `table` slots after one `put`, of a new key or not."""
     return table * 2 if (keys + 1) * 0.75 > table else table
 
 
 def timeline_order(keys: Iterable[str], table: int) -> list[str]:
-    """Keys of a TimelineHashMap with `table` slots in its iteration order; `keys` in the order of their insertion.
+    """Return the keys of a TimelineHashMap with `table` slots in its iteration order; `keys` in order of insertion.
 
-    By slot, and within a slot the last one first (BaseHashTable.findSlot, SnapshottableHashTable.CurrentIterator).
+    The order is by slot, and within a slot the last key first (BaseHashTable.findSlot,
+    SnapshottableHashTable.CurrentIterator).
     """
     shift = 64 - (table.bit_length() - 1)
     latest_first = list(keys)[::-1]

@@ -1,8 +1,9 @@
-"""A bucket of a HashMap that got long: a red-black tree by hash, whose keys also form a list (HashMap.TreeNode).
+"""A long bucket of a HashMap: a red-black tree by hash, whose keys also form a list (HashMap.TreeNode).
 
-Java iterates over the list, and changes it as the tree changes: a new key comes right behind its parent in the tree,
-and whenever the tree gets another root, that moves to the front. So the order needs the tree's shape. Insertion and
-deletion are those of Cormen, Leiserson, Rivest and Stein, "Introduction to Algorithms", chapter 13, as in Java.
+Java iterates over the list, and changes it as the tree changes: a new key is inserted right after its
+parent in the tree, and whenever the tree gets another root, the root moves to the front. So the order
+depends on the tree's shape. Insertion and deletion are those of Cormen, Leiserson, Rivest and Stein,
+"Introduction to Algorithms", chapter 13, as in Java.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Tree(Generic[K]):
     __slots__ = ("_first", "_nodes", "_order", "_root", "_spread")
 
     def __init__(self, spread: Callable[[K], int], order: Callable[[K], Any], chain: Iterable[K]) -> None:
-        """`chain`: keys in the order of their list before; at least one."""
+        """`chain`: at least one key, in the order of the list before."""
         self._spread = spread
         self._order = order
         self._root: _Node[K] | None = None
@@ -69,13 +70,13 @@ class Tree(Generic[K]):
             node = node.behind
 
     def insert(self, key: K) -> None:
-        """Add a key that is not there."""
+        """Add a key that is not in the tree."""
         node = self._new(key)
         self._link(node, self._attach(node))
         self._root_to_front()
 
     def remove(self, key: K) -> bool:
-        """Remove a key. False: the rest is a plain list again, as the tree was too small before."""
+        """Remove a key. Return False if the rest is a plain list again, because the tree was too small before."""
         root = self._root
         assert root is not None
         left, right = root.children
@@ -91,7 +92,7 @@ class Tree(Generic[K]):
     # The list.
 
     def _link(self, node: _Node[K], front: _Node[K] | None) -> None:
-        """Put a node behind another one; None: at the front of all."""
+        """Put a node after another one in the list; None: at the front."""
         behind = self._first if front is None else front.behind
         node.front, node.behind = front, behind
         if behind is not None:
@@ -124,7 +125,7 @@ class Tree(Generic[K]):
         return node
 
     def _attach(self, node: _Node[K]) -> _Node[K] | None:
-        """Add a leaf and balance the tree; returns its first parent."""
+        """Add a leaf and balance the tree; return the leaf's first parent."""
         parent: _Node[K] | None = None
         below = self._root
         side = LEFT
@@ -141,7 +142,7 @@ class Tree(Generic[K]):
         return parent
 
     def _rotate(self, node: _Node[K], side: Side) -> None:
-        """Move a node down to this side; its other child takes its place."""
+        """Move a node down to this side; its other child takes its position."""
         other = RIGHT if side == LEFT else LEFT
         riser = node.children[other]
         assert riser is not None
@@ -153,7 +154,7 @@ class Tree(Generic[K]):
         node.parent = riser
 
     def _replace(self, node: _Node[K], by: _Node[K] | None) -> None:
-        """Hang another node where this one hangs."""
+        """Put another node at the position of this one."""
         parent = node.parent
         if parent is None:
             self._root = by
@@ -183,7 +184,7 @@ class Tree(Generic[K]):
         self._root.red = False
 
     def _detach(self, node: _Node[K]) -> None:
-        """Take a node out of the tree and balance it."""
+        """Remove a node from the tree and balance it."""
         left, right = node.children
         if left is not None and right is not None:
             heir = right
@@ -201,7 +202,7 @@ class Tree(Generic[K]):
         self._replace(node, None)
 
     def _swap(self, node: _Node[K], heir: _Node[K]) -> None:
-        """Let a node and the next greater one, below it, change places and colours."""
+        """Swap the positions and colours of a node and the next greater one, below it."""
         node.red, heir.red = heir.red, node.red
         left, right = node.children
         parent, child = heir.parent, heir.children[RIGHT]
@@ -224,7 +225,7 @@ class Tree(Generic[K]):
             child.parent = node
 
     def _balance_deletion(self, node: _Node[K]) -> None:
-        """Make up for a black node that goes."""
+        """Rebalance before a black node is removed."""
         while (parent := node.parent) is not None and not node.red:
             side = LEFT if parent.children[LEFT] is node else RIGHT
             other = RIGHT if side == LEFT else LEFT

@@ -1,9 +1,10 @@
-"""The uniform assignor where members read different topics (Kafka's UniformHeterogeneousAssignmentBuilder).
+"""The uniform assignor for members with different topics (Kafka's UniformHeterogeneousAssignmentBuilder).
 
-Members keep what they have of the topics that they still read. Topics with the most partitions for each reader come
-first. Free partitions go to the readers with the fewest partitions. Then topics are visited again and again, and
-partitions move from the readers with the most to those with the fewest, until a whole round has moved none, or after 16
-rounds. Readers of the same topics then differ by one partition at most; others may differ by more.
+Members keep their partitions of the topics that they still subscribe to. Topics with the most partitions for
+each subscriber come first. Free partitions go to the subscribers with the fewest partitions. Then topics are
+visited again and again, and partitions move from the subscribers with the most to those with the fewest,
+until a whole round has moved none, or after 16 rounds. Subscribers of the same topics then differ by one
+partition at most; others may differ by more.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _NOBODY = -1
 
 
 def missing(topic: UUID) -> str:
-    """What Kafka says of a topic that does not exist."""
+    """Return Kafka's message for a topic that does not exist."""
     text = base64.urlsafe_b64encode(topic).decode().rstrip("=")
     return f"Members are subscribed to topic {text} which doesn't exist in the topic metadata."
 
@@ -47,25 +48,25 @@ def assign(spec: GroupSpec, topics: TopicsImage) -> Slices:
 
 
 class _Builder:
-    """Members are numbers here: places in Kafka's order of members."""
+    """The builder of one assignment. Members are numbers here: positions in Kafka's order of members."""
 
     def __init__(self, spec: GroupSpec, sizes: dict[UUID, int]) -> None:
         self.spec = spec
         self.sizes = sizes
         self.members: list[str] = []
         self.readers: dict[UUID, list[int]] = {}
-        """By topic, in ascending order."""
+        """Subscribers by topic, in ascending order."""
         self.owners: dict[UUID, list[int]] = {}
-        """By topic and partition."""
+        """Owners by topic and partition."""
         self.loads = [0] * len(spec.members)
-        """Partitions by member."""
+        """Number of partitions by member."""
         self.before: list[dict[UUID, frozenset[int]]] = []
         self.drafts: dict[int, Draft] = {}
-        """Assignments that change, by member."""
+        """Changed assignments, by member."""
         self.work = Work()
 
     def number(self) -> Generator[None, None, None]:
-        """Number the members, and list the readers of each topic."""
+        """Number the members, and list the subscribers of each topic."""
         self.members = yield from member_order(self.spec, self.work)
         for member, member_id in enumerate(self.members):
             topics = self.spec.members[member_id].topic_ids
@@ -81,7 +82,7 @@ class _Builder:
                 yield
 
     def keep(self) -> Generator[None, None, None]:
-        """Let each member keep what it has of the topics that it reads."""
+        """Let each member keep its partitions of the topics that it subscribes to."""
         for member, member_id in enumerate(self.members):
             spec = self.spec.members[member_id]
             before = known(spec.assigned)
@@ -100,7 +101,7 @@ class _Builder:
                 yield
 
     def deal(self) -> Generator[None, None, None]:
-        """Give the partitions without an owner to the readers with the fewest."""
+        """Assign the partitions without an owner to the subscribers with the fewest."""
         free = {}
         for topic, owners in self.owners.items():
             if partitions := [partition for partition, owner in enumerate(owners) if owner == _NOBODY]:
@@ -113,7 +114,7 @@ class _Builder:
                     yield
 
     def balance(self) -> Generator[None, None, None]:
-        """Move partitions until no move helps any more."""
+        """Move partitions until no move improves the balance any more."""
         visited = self._by_need(topic for topic, readers in self.readers.items() if len(readers) > 1)
         last_moved = None
         for _ in range(_ROUNDS):
@@ -125,7 +126,7 @@ class _Builder:
                     last_moved = topic
 
     def finish(self) -> Slices:
-        """Say who has what."""
+        """Return the assignment."""
         result: Assignment = {}
         for member, member_id in enumerate(self.members):
             draft = self.drafts.get(member)
@@ -135,7 +136,9 @@ class _Builder:
         return result
 
     def _balance_topic(self, topic: UUID) -> Generator[None, None, bool]:
-        """Move a topic's partitions from the readers with the most to those with the fewest; was any moved?"""
+        """Move a topic's partitions from the subscribers with the most to
+        those with the fewest; return whether any moved.
+        """
         balancer = Balancer(self.readers[topic], self.loads)
         if self.work.done(1 + len(self.readers[topic]) // 8):
             yield
@@ -164,7 +167,7 @@ class _Builder:
         return moved
 
     def _by_need(self, topics: Iterable[UUID]) -> list[UUID]:
-        """Topics with the most partitions for each reader first, then those with the fewest readers, then by id."""
+        """Sort topics by the most partitions for each subscriber, then by the fewest subscribers, then by id."""
 
         def need(topic: UUID) -> tuple[float, int, tuple[int, int]]:
             readers = len(self.readers[topic])

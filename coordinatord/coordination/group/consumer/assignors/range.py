@@ -1,7 +1,7 @@
-"""Kafka's server-side RangeAssignor: each topic is cut into runs of partitions, one for each member that reads it.
+"""Kafka's server-side RangeAssignor: each topic is cut into runs of partitions, one for each subscribed member.
 
 Members are in order of their instance ids, then those without one in order of their member ids. The first ones get one
-partition more if the topic cannot be divided. Nothing depends on what members had before.
+partition more if the topic cannot be divided. The result does not depend on the previous assignment.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from coordinatord.coordination.group.consumer.assignors.spec import (
 
 @dataclass(slots=True)
 class _Topic:
-    """How a topic is cut."""
+    """A topic and the size of its runs."""
 
     partitions: int
     readers: int
     dealt: int = 0
-    """Readers that have had their turn."""
+    """Number of subscribers that have got their run."""
     next: int = 0
 
     def cut(self) -> range:
-        """The run of the next reader."""
+        """Return the run of the next subscriber."""
         quota, more = divmod(self.partitions, self.readers)
         begin = self.next
         self.next += quota + (self.dealt < more)
@@ -71,7 +71,7 @@ def assign(spec: GroupSpec, topics: TopicsImage) -> Slices:
                 runs[topic] = run
             if work.done():
                 yield
-        # Kafka counts the topics of all in a homogeneous group, and otherwise this member's names.
+        # Kafka counts the topics of all members in a homogeneous group, and otherwise this member's names.
         names = 0 if spec.homogeneous else spec.members[member_id].names
         expected = max(len(read[member_id]), names)
         result[member_id] = {topic: JavaSet(runs[topic]) for topic in collected(UUIDS, runs, roomy(expected))}
@@ -81,7 +81,7 @@ def assign(spec: GroupSpec, topics: TopicsImage) -> Slices:
 
 
 def _in_turn(spec: GroupSpec, order: list[str]) -> list[str]:
-    """Members in the order of their turns."""
+    """Return the members in the order of their turns."""
 
     def place(member_id: str) -> tuple[bool, bytes]:
         instance_id = spec.members[member_id].instance_id

@@ -1,4 +1,6 @@
-"""What both assignors need: the sizes of topics, the order of members, and when to let others run."""
+"""Common code of both assignors: the sizes of topics, the order of
+members, and the limit of work between two yields.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ _SLICE = 4_000
 
 
 class Work:
-    """Counts what has been done since others ran."""
+    """Counter of the work done since the last yield."""
 
     __slots__ = ("_left",)
 
@@ -20,7 +22,7 @@ class Work:
         self._left = _SLICE
 
     def done(self, units: int = 1) -> bool:
-        """Add units of work: partitions, or what takes about as long. True: yield now."""
+        """Add units of work: partitions, or steps that take about as long. Return True if the caller must yield now."""
         self._left -= units
         if self._left > 0:
             return False
@@ -29,14 +31,14 @@ class Work:
 
 
 def topic_sizes(spec: GroupSpec, topics: TopicsImage) -> dict[UUID, int]:
-    """Subscribed topics with their numbers of partitions; -1: no such topic."""
+    """Return the subscribed topics with their numbers of partitions; -1: no such topic."""
     subscriptions = [member.topic_ids for member in spec.members.values()]
     read = set[UUID]().union(*(subscriptions[:1] if spec.homogeneous else subscriptions))
     return {topic: topics.num_partitions(topic) for topic in read}
 
 
 def member_order(spec: GroupSpec, work: Work) -> Generator[None, None, list[str]]:
-    """Member ids in the iteration order of the HashMap that TargetAssignmentBuilder makes."""
+    """Return the member ids in the iteration order of the HashMap that TargetAssignmentBuilder makes."""
     capacity = SMALLEST_TABLE
     while spec.peak > capacity * 3 // 4:
         capacity *= 2

@@ -1,16 +1,16 @@
-"""What an assignor is told and what it answers (org.apache.kafka.coordinator.group.api.assignor).
+"""The input and output of an assignor (org.apache.kafka.coordinator.group.api.assignor).
 
 Kafka's results depend on the iteration order of its hash tables, which depends on the order in which keys were put into
-them. So order counts in what an assignor is told:
+them. So the order of an assignor's input is significant:
 
 - `GroupSpec.members`: the order in which TargetAssignmentBuilder puts members into its HashMap. That is the iteration
   order of the group's TimelineHashMap (`tables.timeline_order`), then members that the step adds or updates.
 - `MemberSpec.topic_ids`: a `JavaSet` in the iteration order of the member's set of topic names (`tables.name_set`, and
-  `tables.union` with what its expression matches). A plain frozenset is read in ascending order.
+  `tables.union` with the matches of its expression). A plain frozenset is read in ascending order.
 - `MemberSpec.assigned`: topics and partitions as in the record of the member's target assignment, which is as an
   assignor returned them. A plain frozenset of partitions is read in ascending order.
 
-Who needs a correct result, but not Kafka's own, may ignore all of this.
+A caller that needs a correct result, but not Kafka's own, may ignore the order.
 """
 
 from __future__ import annotations
@@ -58,33 +58,33 @@ class MemberSpec(FrozenValue):
     rack_id: str | None
     instance_id: str | None
     topic_ids: frozenset[UUID]
-    """Existing topics that it subscribes to, by name or expression."""
+    """Existing topics that the member subscribes to, by name or expression."""
     assigned: Mapping[UUID, frozenset[int]]
-    """Its target assignment before this one."""
+    """The member's target assignment before this one."""
     names: int = 0
-    """Topic names that it subscribes to, if some of the topics do not exist: Kafka sizes its tables by names."""
+    """Number of subscribed topic names, if some of the topics do not exist: Kafka sizes its tables by names."""
 
 
 @frozen
 class GroupSpec(FrozenValue):
-    """A group as an assignor sees it (GroupSpecImpl). Nobody may change it while an assignor runs."""
+    """A group as an assignor sees it (GroupSpecImpl). It must not be changed while an assignor runs."""
 
     members: Mapping[str, MemberSpec]
     homogeneous: bool
-    """All members subscribe to the same topics."""
+    """True if all members subscribe to the same topics."""
     peak: int = 0
-    """Entries of Kafka's map of members when it was largest, if it lost some again: a static member's predecessor."""
+    """Entries of Kafka's map of members at its largest, if some were removed again: a static member's predecessor."""
 
 
 class TopicsImage(Protocol):
-    """Topics as an assignor sees them (SubscribedTopicDescriber). Only the first step of an assignor asks."""
+    """Topics as an assignor sees them (SubscribedTopicDescriber). Only the first step of an assignor calls it."""
 
     def num_partitions(self, topic_id: UUID) -> int:
-        """Partitions of a topic; -1: no such topic."""
+        """Return the number of partitions of a topic; -1: no such topic."""
         ...
 
     def racks(self, topic_id: UUID, partition: int) -> frozenset[str]:
-        """Racks of a partition's replicas. Neither of Kafka 4.3's two assignors asks."""
+        """Return the racks of a partition's replicas. Neither of Kafka 4.3's two assignors uses them."""
         ...
 
 
@@ -93,6 +93,6 @@ Assignment: TypeAlias = dict[str, dict[UUID, frozenset[int]]]
 `JavaSet`s) are in the order in which Kafka writes them into records."""
 
 Slices: TypeAlias = Generator[None, None, Assignment]
-"""An assignor at work: it yields when others may run, a few milliseconds after the last time."""
+"""A running assignor: it yields when other work may run, a few milliseconds after the last yield."""
 
 Assignor: TypeAlias = Callable[[GroupSpec, TopicsImage], Slices]

@@ -1,8 +1,8 @@
-"""Kafka's UniformAssignor: each member has as many partitions as the others, and keeps what it has if it can.
+"""Kafka's UniformAssignor: members have equal numbers of partitions, and keep their previous ones if possible.
 
-This module serves groups whose members all read the same topics (UniformHomogeneousAssignmentBuilder); `mixed.py`
-serves others. Members differ by one partition at most. A member with too many gives up the last ones in the order of
-its hash tables; they and partitions without an owner go to those with too few, in the order of members.
+This module serves groups whose members all subscribe to the same topics (UniformHomogeneousAssignmentBuilder);
+`mixed.py` serves others. Members differ by one partition at most. A member with too many loses the last ones in the
+order of its hash tables; these and partitions without an owner go to members with too few, in the order of members.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from coordinatord.coordination.group.consumer.assignors.spec import (
 )
 
 _AT_ONCE = 500
-"""Partitions that a member is given, or gives up, without a look at how much has been done."""
+"""Number of partitions that a member gets or loses between two checks of the work done."""
 
 
 def assign(spec: GroupSpec, topics: TopicsImage) -> Slices:
@@ -36,19 +36,19 @@ def assign(spec: GroupSpec, topics: TopicsImage) -> Slices:
 
 @dataclass(slots=True)
 class _Plan:
-    """What has been decided so far."""
+    """The state of the computation."""
 
     partitions: dict[UUID, int]
     """Subscribed topics in the order of Kafka's set of them, with their numbers of partitions."""
     quota: int
     more: int
-    """Members that may still have one partition more than the quota."""
+    """Number of members that may still have one partition more than the quota."""
     free: list[tuple[UUID, int]] = field(default_factory=list)
     """Partitions that get another owner, or their first one."""
     unfilled: dict[str, int] = field(default_factory=dict)
-    """Members with too few partitions: how many they lack."""
+    """Members with too few partitions, with the number that they lack."""
     drafts: dict[str, Draft] = field(default_factory=dict)
-    """Assignments that change."""
+    """Changed assignments."""
 
 
 def _assign(spec: GroupSpec, topics: TopicsImage) -> Slices:
@@ -103,10 +103,11 @@ def _find_free(plan: _Plan, spec: GroupSpec, work: Work) -> Generator[None, None
 
 
 def _revoke(plan: _Plan, member_id: str, before: dict[UUID, frozenset[int]], members_left: int) -> None:
-    """Decide what a member keeps; it must give up topics that it does not read any more, and what exceeds its quota.
+    """Decide which partitions a member keeps; it loses topics that it no longer
+    subscribes to, and partitions above its quota.
 
-    Members take the extra partitions in their order. One that lacks partitions leaves its extra one to those behind it,
-    who may have it already, as long as there are enough of them.
+    Members take the extra partitions in their order. A member that lacks partitions leaves its extra one to later
+    members, which may have it already, as long as there are enough of them.
     """
     extra = plan.more > 0
     quota = plan.quota + extra
@@ -136,7 +137,7 @@ def _draft(plan: _Plan, member_id: str, before: dict[UUID, frozenset[int]]) -> D
 
 
 def _fill(plan: _Plan, result: Assignment, work: Work) -> Generator[None, None, None]:
-    """Give the free partitions to those that lack some."""
+    """Assign the free partitions to the members that lack some."""
     at = 0
     for member_id, quota in plan.unfilled.items():
         draft = _draft(plan, member_id, result[member_id])

@@ -1,5 +1,7 @@
-"""Spark imports every top-level module called pyspark_… and registers its DefaultSource (see
-pyspark.sql.worker.lookup_data_sources). The wheel puts this one at the top level; pyproject.toml says how.
+"""Registration of the data source `consumer_offsets` with Spark.
+
+Spark imports every top-level module whose name begins with pyspark_ and registers its DefaultSource (see
+pyspark.sql.worker.lookup_data_sources). pyproject.toml has the wheel put this module at the top level.
 """
 
 from coordinatord.monitoring.pipeline.source.consumer_offsets import ConsumerOffsets as DefaultSource
