@@ -11,8 +11,8 @@ from tests.daemon import REPOSITORY
 
 
 def printed(*arguments: str) -> list[str]:
-    """The commands that make would run. A make that runs these tests hands its own variables down by MAKEFLAGS."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    """Return the commands that make would run. The variables of a make that runs these tests do not count."""
+    environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     done = subprocess.run(
         ["make", "-n", "run", "LISTEN=127.0.0.1:0", *arguments],
         cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True,

@@ -68,19 +68,19 @@ MUTANTS: dict[str, Mutant] = {
         "consumer_unsubscribes_within_the_interval",
     ),
     "the previous epoch is never enough": Mutant(
-        "checks.epoch_refusal",
+        "validation.epoch_refusal",
         "and epoch == member.previous_epoch",
         "and False",
         "consumer_full_heartbeat_previous_epoch",
     ),
     "the previous epoch is always enough": Mutant(
-        "checks.epoch_refusal", "and _owns_all(member, owned)", "", "consumer_full_heartbeat_previous_epoch"
+        "validation.epoch_refusal", "and _owns_all(member, owned)", "", "consumer_full_heartbeat_previous_epoch"
     ),
     "instance ids can be taken": Mutant(
-        "checks._static_refusal", "owner.epoch == LEAVING_FOR_NOW", "True", "consumer_static_unreleased"
+        "validation._static_refusal", "owner.epoch == LEAVING_FOR_NOW", "True", "consumer_static_unreleased"
     ),
     "a member that comes back needs room": Mutant(
-        "checks.size_refusal", "or (member_id and member_id in members)", "", "consumer_max_size"
+        "validation.size_refusal", "or (member_id and member_id in members)", "", "consumer_max_size"
     ),
     "a full heartbeat is as any other": Mutant(
         "heartbeat.is_full", "return request", "return False and request", "consumer_full_heartbeat_stable"
@@ -158,10 +158,10 @@ MUTANTS: dict[str, Mutant] = {
         "consumer_rebalance_timeout",
     ),
     "the interval does not matter": Mutant(
-        "epochs.update_target", "now_ms < computed_ms + interval_ms", "False", "consumer_assignment_interval"
+        "group_epoch.update_target", "now_ms < computed_ms + interval_ms", "False", "consumer_assignment_interval"
     ),
     "the assignor that is asked for last counts": Mutant(
-        "epochs.preferred_assignor", "key=asked.__getitem__", "key=[*asked].index", "consumer_assignor_tie"
+        "group_epoch.preferred_assignor", "key=asked.__getitem__", "key=[*asked].index", "consumer_assignor_tie"
     ),
 }
 

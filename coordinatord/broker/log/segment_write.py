@@ -11,7 +11,7 @@ from kafka_wire.values import Value
 
 
 class Writable(Protocol):
-    """The log of a write: partition_log.PartitionLog."""
+    """Interface of the log of a write; implemented by partition_log.PartitionLog."""
 
     name: str
     directory: str
@@ -39,7 +39,7 @@ class SegmentWrite(Value):
     index_position: int = 0
     time_index: bytes = b""
     time_index_position: int = 0
-    #: nothing more is written to the segment: flush it and its indexes before its successor exists
+    #: the last write to the segment: the segment and its indexes are flushed before the next segment is created
     finish: bool = False
-    #: the log's end after this write; 0 if it has index entries only
+    #: log end offset after this write; 0 if the write has only index entries
     end_offset: int = 0

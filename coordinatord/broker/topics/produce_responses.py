@@ -1,4 +1,4 @@
-"""What a Produce request's partitions are answered: appended, or refused with an error that the version knows."""
+"""Partition responses of Produce requests: success, or an error that exists in the request's version."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TELLS_LEADER_FROM = 10
 """First version whose response can name a partition's leader (KIP-951)."""
 
 ABORTABLE_FROM = 11
-"""First version whose producers know TRANSACTION_ABORTABLE."""
+"""First version whose producers support TRANSACTION_ABORTABLE."""
 
 ADDS_PARTITIONS_FROM = 12
 """First version in which writing to a partition adds it to the transaction."""
@@ -46,7 +46,7 @@ def refused_with(index: int, error: ErrorCode, *, log_start_offset: int = -1) ->
 
 
 def led_elsewhere(index: int, partition: Partition, version: int) -> PartitionProduceResponse:
-    """The response where another node leads the partition; since v10 it names the leader."""
+    """Return the response for a partition that another node leads; since v10 the response names the leader."""
     answer = refused_with(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if version >= TELLS_LEADER_FROM:
         answer.current_leader = LeaderIdAndEpoch(partition.leader_id, partition.log.leader_epoch)
@@ -54,7 +54,7 @@ def led_elsewhere(index: int, partition: Partition, version: int) -> PartitionPr
 
 
 def refused_transactional(partition: Partition, index: int, error: ErrorCode, version: int) -> PartitionProduceResponse:
-    """The response for a rejected transactional batch, with an error that the request's version knows."""
+    """Return the response for a rejected transactional batch, with an error that exists in the request's version."""
     message = None
     if error is ErrorCode.PRODUCER_FENCED:
         error = ErrorCode.INVALID_PRODUCER_EPOCH
@@ -70,7 +70,7 @@ def refused_transactional(partition: Partition, index: int, error: ErrorCode, ve
 
 
 def rejected_records(index: int, rejected: Rejected, partition: Partition) -> PartitionProduceResponse:
-    """The response of a partition whose records are invalid. Since v8 it names each of them (KIP-467)."""
+    """Return the response for invalid records. Since v8 the response names each invalid record (KIP-467)."""
     error, start = rejected.error, partition.log.log_start_offset
     if not rejected.faults:
         is_told = error in _FOUND_WHILE_APPENDING and not rejected.is_early
@@ -91,7 +91,7 @@ def rejected_records(index: int, rejected: Rejected, partition: Partition) -> Pa
 
 
 def refuse_all(request: ProduceRequest, error: ErrorCode, message: str | None = None) -> ProduceResponse:
-    """The response with one error for each partition."""
+    """Return a response with the same error for each partition."""
     if repeats(request):
         request, _ = last_batches(request, {})
     return ProduceResponse(
@@ -110,7 +110,7 @@ def refuse_all(request: ProduceRequest, error: ErrorCode, message: str | None = 
 
 
 def not_written(response: ProduceResponse) -> ProduceResponse:
-    """The same response if the log has failed. It does not keep the request, which has the records."""
+    """Change `response` to errors after the log has failed. This needs no reference to the request and its records."""
     for topic in response.responses:
         topic.partition_responses = [
             refused_with(each.index, ErrorCode.KAFKA_STORAGE_ERROR) for each in topic.partition_responses

@@ -1,8 +1,8 @@
-"""Produce requests that name a partition more than once, as Kafka answers them (KafkaApis.handleProduceRequest).
+"""Produce requests that name a partition more than once, handled as in Kafka (KafkaApis.handleProduceRequest).
 
-Kafka keeps the batches of a request in a map by partition: the last batch of a partition alone is appended, and a
-partition has one answer. A batch that is refused before anything is appended is not in that map; its error is the
-answer of the partition, even where another batch is written.
+Kafka keeps the batches of a request in a map by partition: only the last batch of a partition is appended, and the
+response has one entry for a partition. A batch that is rejected before anything is appended is not in that map; the
+error of this batch is the response for the partition, even if another batch of the partition is written.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicPr
 from kafka_wire.records.produced import Rejected
 
 Where = tuple[str, bytes, int]
-"""Name or id of a topic, whichever the version has, and the partition."""
+"""Topic name and topic id (the request version has one of them), and the partition."""
 
 
 def repeats(request: ProduceRequest) -> bool:
-    """Whether a partition occurs more than once."""
+    """Return whether a partition occurs more than once in the request."""
     topics = request.topic_data
     if len(topics) == 1 and len(topics[0].partition_data) == 1:
         return False
@@ -29,7 +29,7 @@ def repeats(request: ProduceRequest) -> bool:
 def last_batches(
     request: ProduceRequest, checks: Mapping[int, Checked]
 ) -> tuple[ProduceRequest, dict[Where, Rejected]]:
-    """The request with the batches that count, and the errors that are answers whatever becomes of these batches.
+    """Return the request with only the batches to append, and the early errors, which are responses in any case.
 
     Args:
         request: a request in which partitions occur more than once.

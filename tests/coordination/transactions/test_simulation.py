@@ -97,7 +97,9 @@ class Simulation:
                 else:
                     world.worker.run_one()
                 if world.disk.crashed:
-                    raise SimulatedCrash
+                    break
+            if world.disk.crashed:  # a dead process sends nothing, even if its write was part of the request's own turn
+                raise SimulatedCrash
             world.disk.crash_after = None
         except SimulatedCrash:
             world.crash(self.random.choice(["kill", "power"]) if self.flushes else "kill")

@@ -197,10 +197,10 @@ def _node(kafka: Kafka, group: str) -> int:
 def _kill(kafka: Kafka, worker: int) -> None:
     server = kafka._server
     assert isinstance(server, InProcess)
+    # A start whose ports another program has taken meanwhile leaves a sentence there, and is repeated.
+    lines = [line for line in (server._directory / "log").read_text().splitlines() if line.startswith("{")]
     pids = [
-        told["pid"]
-        for told in map(json.loads, (server._directory / "log").read_text().splitlines())
-        if told["event"] == "worker started" and told["worker"] == worker
+        told["pid"] for told in map(json.loads, lines) if told["event"] == "worker started" and told["worker"] == worker
     ]
     os.kill(pids[-1], signal.SIGKILL)
 
