@@ -19,6 +19,7 @@ import pytest
 from tests.crash.test_sigkill import SETTINGS, Crashes
 from tests.daemon import POLL_INTERVAL_S, Daemon, answers_api_versions, still_loads
 from tests.server.postgresql.server import Server
+from tests.support.waiting import PATIENCE_S
 
 KILLS = 6
 
@@ -33,7 +34,7 @@ class Leader(Daemon):
         led = self._led()
         super()._start(loaded=False)
         while self._led() == led or not answers_api_versions(self.port) or (loaded and still_loads(self.port)):
-            assert time.monotonic() - began_s < self.log_tail()
+            assert time.monotonic() - began_s < PATIENCE_S, self.log_tail()
             time.sleep(POLL_INTERVAL_S)
         return time.monotonic() - began_s
 
