@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install the programs that tests need beside Python: Java, Maven, Node, a C compiler, kcat, PostgreSQL, Chromium, promtool.
+# Install the programs that tests need beside Python: Java, Maven, Node, a C compiler, kcat, PostgreSQL, Chromium, Prometheus.
 set -euo pipefail
 missing=()
 command -v java >/dev/null && command -v javac >/dev/null || missing+=(openjdk-17-jdk-headless)
@@ -18,10 +18,10 @@ if [ ${#missing[@]} -gt 0 ]; then
     apt-get update -qq
     apt-get install -y -qq --no-install-recommends "${missing[@]}"
 fi
-if ! command -v promtool >/dev/null; then  # not the package: it starts a server
+if ! command -v promtool >/dev/null || ! command -v prometheus >/dev/null; then  # not the package: it starts a server
     [ ${#missing[@]} -gt 0 ] || apt-get update -qq
     folder=$(mktemp -d)
     (cd "$folder" && apt-get download -qq prometheus && dpkg -x prometheus_*.deb .)
-    install "$folder/usr/bin/promtool" /usr/local/bin/
+    install "$folder/usr/bin/promtool" "$folder/usr/bin/prometheus" /usr/local/bin/
     rm -r "$folder"
 fi
