@@ -1,7 +1,8 @@
 """The small text files beside the segments, in Kafka's formats: its broker and tools can read them, and vice versa.
 
-- `meta.properties`: the directory's owner (cluster.id, node.id, version=1; unknown keys are kept). Of our own is
-  `leader.epoch`: with this one or a higher one every partition is appended to (DataDirectory).
+- `meta.properties`: the directory's owner (cluster.id, node.id, version=1; unknown keys are kept). The key
+  `leader.epoch` is coordinatord's own: every partition is appended to with this leader epoch or a higher one
+  (DataDirectory).
 - `log-start-offset-checkpoint`, `recovery-point-offset-checkpoint`, `cleaner-offset-checkpoint`: version, count, then
   one line `topic partition offset` each.
 - `<partition>/partition.metadata`: version and topic id.
@@ -25,23 +26,23 @@ LOG_START = "log-start-offset-checkpoint"
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 CLEANER = "cleaner-offset-checkpoint"
 PARTITION_METADATA = "partition.metadata"
-#: Like Kafka, skip recovery if this file exists.
+#: Name of the file whose existence skips recovery, as in Kafka.
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 CLEAN_SHUTDOWN_TEXT = '{"version":0,"brokerEpoch":-1}'
 LOCK = ".lock"
-#: `coordinatord import` fills a data directory here if it cannot rename one into place (server/exchange/importing.py).
+#: Directory that `coordinatord import` fills if it cannot rename one into place (server/exchange/importing.py).
 IMPORTING = ".importing"
 
 TopicPartition = tuple[str, int]
 
 
 def uuid_text(raw: bytes) -> str:
-    """Kafka's text form of a UUID: URL-safe base64 without padding, 22 characters."""
+    """Return Kafka's text form of a UUID: URL-safe base64 without padding, 22 characters."""
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
 def uuid_bytes(text: str) -> bytes:
-    """The 16 bytes of Kafka's text form. Raises ValueError if it is invalid."""
+    """Return the 16 bytes of Kafka's text form. Raises ValueError if it is invalid."""
     try:
         raw = base64.b64decode(text + "==", altchars=b"-_", validate=True)
     except binascii.Error as error:
@@ -52,7 +53,7 @@ def uuid_bytes(text: str) -> bytes:
 
 
 def read_properties(disk: Disk, path: str) -> dict[str, str] | None:
-    """A Java properties file of plain `key=value` lines, as Kafka writes meta.properties. None if it does not exist."""
+    """Read a Java properties file of plain `key=value` lines, as Kafka writes meta.properties. None without file."""
     text = read_text(disk, path)
     if text is None:
         return None
@@ -65,7 +66,7 @@ def write_properties(disk: Disk, path: str, properties: dict[str, str]) -> None:
 
 
 def leader_epoch_of(disk: Disk, directory: str) -> int:
-    """The leader epoch of a data directory; 0 until a first stop that was not clean. LogDamaged if it is no epoch."""
+    """Return the leader epoch of a data directory; 0 until the first unclean stop. LogDamaged if it is not a number."""
     path = f"{directory}/{META_PROPERTIES}"
     text = (read_properties(disk, path) or {}).get(LEADER_EPOCH, "0")
     if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= MAX_EPOCH):
@@ -80,7 +81,7 @@ def write_leader_epoch(disk: Disk, directory: str, epoch: int) -> None:
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
-    """An offset checkpoint. A missing file is empty; a malformed one is damage, because it is only replaced whole."""
+    """Read an offset checkpoint. A missing file is empty; a malformed one is damage, as it is only replaced whole."""
     text = read_text(disk, path)
     if not text:
         return {}
@@ -106,13 +107,13 @@ def write_offsets(disk: Disk, path: str, offsets: dict[TopicPartition, int]) -> 
 
 
 def offsets_text(offsets: dict[TopicPartition, int]) -> str:
-    """What an offset checkpoint holds."""
+    """Return the content of an offset checkpoint."""
     lines = [f"{topic} {partition} {offset}\n" for (topic, partition), offset in sorted(offsets.items())]
     return f"0\n{len(lines)}\n" + "".join(lines)
 
 
 def read_topic_id(disk: Disk, directory: str) -> bytes | None:
-    """The topic id in the directory's partition.metadata; None if the file does not exist (Kafka before 2.8)."""
+    """Return the topic id in the directory's partition.metadata; None without the file (Kafka before 2.8)."""
     path = os.path.join(directory, PARTITION_METADATA)
     text = read_text(disk, path)
     if text is None:

@@ -1,10 +1,11 @@
 """Leader epochs of a partition: (epoch, offset of its first record), both ascending (KIP-101, KIP-320).
 
-A client that knows the epoch of the last record that it has read asks where that epoch ended. If the answer is below
-the client's position, the log has lost records and has new ones in their place. So no epoch may stand for two different
-records of an offset: whenever records may have been lost, the next one begins (DataDirectory, broker/log/repair.py).
+A client sends the leader epoch of the last record that it has read, to request where that leader epoch ended. If the
+response is below the client's position, the log has lost records and has new ones in their place. So one leader epoch
+must not have two different records at an offset: whenever records may have been lost, the next leader epoch begins
+(DataDirectory, broker/log/repair.py).
 
-They are stored in `<partition>/leader-epoch-checkpoint`, as Kafka stores them: version, count, then one line
+They are stored in `<partition>/leader-epoch-checkpoint`, in Kafka's format: version, count, then one line
 `epoch first-offset` each. The functions follow Kafka's LeaderEpochFileCache.
 """
 
@@ -24,20 +25,20 @@ FILE = "leader-epoch-checkpoint"
 LeaderEpochs = tuple[tuple[int, int], ...]
 
 FIRST: LeaderEpochs = ((0, 0),)
-"""The epochs of a new partition, and of one without the file."""
+"""The leader epochs of a new partition, and of a partition without the file."""
 
 _epoch = itemgetter(0)
 _offset = itemgetter(1)
 
 
 def read(disk: Disk, directory: str) -> LeaderEpochs:
-    """The epochs of the partition in `directory`. A malformed file is damage, because it is only replaced whole."""
+    """Read the leader epochs of the partition in `directory`. A malformed file is damage: it is only replaced whole."""
     path = os.path.join(directory, FILE)
     return parsed(read_text(disk, path) or "0\n0", path)
 
 
 def parsed(content: str, path: str) -> LeaderEpochs:
-    """The epochs in the content of the file at `path`, never none. LogDamaged if it is malformed."""
+    """Return the leader epochs in the content of the file at `path`, never none. LogDamaged if it is malformed."""
     lines = content.splitlines()
     try:
         if int(lines[0]) != 0:
@@ -54,7 +55,7 @@ def parsed(content: str, path: str) -> LeaderEpochs:
 
 
 def text(epochs: LeaderEpochs) -> str:
-    """The content of the file."""
+    """Return the content of the file."""
     return f"0\n{len(epochs)}\n" + "".join(f"{epoch} {offset}\n" for epoch, offset in epochs)
 
 
@@ -64,7 +65,7 @@ def write(disk: Disk, directory: str, epochs: LeaderEpochs = FIRST, *, is_named:
 
 
 def assigned(epochs: LeaderEpochs, epoch: int, offset: int) -> LeaderEpochs:
-    """`epochs` with `epoch` from `offset` on, without those that contradict that (`assign`)."""
+    """Return `epochs` with `epoch` from `offset` on, without the entries that contradict that (`assign`)."""
     if epochs and epochs[-1][0] == epoch and epochs[-1][1] <= offset:
         return epochs
     kept = len(epochs)
@@ -74,7 +75,7 @@ def assigned(epochs: LeaderEpochs, epoch: int, offset: int) -> LeaderEpochs:
 
 
 def cut_from(epochs: LeaderEpochs, end_offset: int) -> LeaderEpochs:
-    """Those of a log that has lost everything from `end_offset` on (`truncateFromEnd`)."""
+    """Return the leader epochs of a log that has lost everything from `end_offset` on (`truncateFromEnd`)."""
     kept = len(epochs)
     while kept and epochs[kept - 1][1] >= end_offset:
         kept -= 1
@@ -82,7 +83,7 @@ def cut_from(epochs: LeaderEpochs, end_offset: int) -> LeaderEpochs:
 
 
 def from_start(epochs: LeaderEpochs, start_offset: int) -> LeaderEpochs:
-    """Those of a log that begins at `start_offset` now: the first of them begins there (`truncateFromStart`)."""
+    """Return the leader epochs of a log that now begins at `start_offset`, as does the first (`truncateFromStart`)."""
     gone = bisect_right(epochs, start_offset, key=_offset)
     if not gone or (gone == 1 and epochs[0][1] == start_offset):
         return epochs
@@ -90,8 +91,8 @@ def from_start(epochs: LeaderEpochs, start_offset: int) -> LeaderEpochs:
 
 
 def end_of(epochs: LeaderEpochs, epoch: int, end_offset: int) -> tuple[int, int] | None:
-    """(the last epoch up to `epoch`, its end offset) in a log that ends at `end_offset` (`endOffsetFor`); None for an
-    epoch above all.
+    """Return (the last leader epoch up to `epoch`, its end offset) in a log that ends at `end_offset`
+    (`endOffsetFor`); None for a leader epoch above all.
     """
     if epoch == epochs[-1][0]:
         return epoch, end_offset

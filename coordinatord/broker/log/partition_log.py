@@ -1,14 +1,14 @@
-"""One topic partition's log: its segments, its offsets, and what of it may be read.
+"""The log of one topic partition: its segments, its offsets, and the limit up to which it may be read.
 
 All of this runs on the event loop's thread and never waits for a flush. An append gets its offsets and its place at
-once (`end_offset`, a segment and a position in it) and goes into `pending`. LogWriter takes that at the end of the
-turn, writes and flushes it on its own thread, and calls `written`, which moves `high_watermark` and the segments'
-visible sizes. Reads use the files and stop at those, so reader and writer never touch the same bytes, and no batch is
-kept in memory once it is written. Readers that wait for records are called while the batches that have just become
-visible are still at hand: they get those, and read no file.
+once (`end_offset`, a segment and a position in it) and goes into `pending`. LogWriter takes the pending writes at the
+end of the turn, writes and flushes them on its own thread, and calls `written`, which moves `high_watermark` and the
+segments' visible sizes. Reads use the files and stop at those limits, so reader and writer never touch the same bytes,
+and no batch is kept in memory once it is written. Readers that wait for records are called while the batches that have
+just become visible are still in memory: they get these batches, and read no file.
 
-Compaction leaves gaps. As in Kafka, looking up an offset means finding "the first batch whose last offset is at least
-this".
+Compaction leaves gaps. As in Kafka, the lookup of an offset finds the first batch whose last offset is at least that
+offset.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from kafka_wire.records.batch import (
 
 #: Records of one turn share a batch of up to this many bytes (Kafka's max.message.bytes); those of one call always do.
 MAX_SHARED_BATCH_BYTES = 1_000_000
-#: One read returns at most this much, whatever is requested: the broker's fetch.max.bytes.
+#: One read returns at most this many bytes, whatever is requested: the broker's fetch.max.bytes.
 MAX_READ_BYTES = 55 * 1024 * 1024
-#: Readers that wait get up to this much from memory. Larger answers are sent from what was read, without a copy.
+#: Waiting readers get up to this many bytes from memory. Larger responses are sent from the read data, without a copy.
 MAX_NEWS_BYTES = 16 * 1024
 
 OnNewSegment = Callable[["PartitionLog"], object]
@@ -49,7 +49,7 @@ _base_offset = attrgetter("base_offset")
 
 
 class PartitionLog:
-    """See the module's docstring. Constructed by DataDirectory only."""
+    """The log of one partition. Constructed by DataDirectory only."""
 
     __slots__ = (
         "_builder", "_files", "_index_entries", "_news", "_read_hint", "_tail_hint", "_time_index_entries",
@@ -79,7 +79,7 @@ class PartitionLog:
         self.config = config
         self.leader_epochs = leader_epoch_cache.FIRST
         self.leader_epoch = 0
-        #: the current leader epoch is not in the checkpoint: it must be before a record of it is visible
+        #: the current leader epoch is not in the checkpoint: it must be stored before a record of it is visible
         self.has_new_epoch = False
         self.log_start_offset = 0
         self.end_offset = 0
@@ -103,23 +103,23 @@ class PartitionLog:
         self._time_index_entries = 0
         #: the batch after the last one read: (offset, segment, position)
         self._read_hint: tuple[int, Segment, int] | None = None
-        #: the same of the batches that became visible last: all groups that read at the log's end want them
+        #: position of the batches that became visible last: all groups that read at the log's end want them
         self._tail_hint: tuple[int, Segment, int] | None = None
-        #: (offset, batches) of what has just become visible, while `on_visible` is called
+        #: (offset, batches) that have just become visible, while `on_visible` is called
         self._news: tuple[int, bytes] | None = None
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all segments, pending ones included."""
+        """Size of all segments in bytes, including pending ones."""
         return sum(segment.size for segment in self.segments)
 
     @property
     def visible_bytes(self) -> int:
-        """Bytes of all segments that may be read."""
+        """Size in bytes of the readable part of all segments."""
         return sum(segment.visible_bytes for segment in self.segments)
 
     def adopt(self, segments: list[Segment], log_start_offset: int, end_offset: int) -> None:
-        """Take over the state of the files (opening)."""
+        """Take over the state of the files at opening."""
         self.segments = segments
         self.log_start_offset = log_start_offset
         self.end_offset = self.high_watermark = end_offset
@@ -128,8 +128,9 @@ class PartitionLog:
             self._time_index_entries = segments[-1].time_index_count
 
     def lead(self, epoch: int, stored: leader_epoch_cache.LeaderEpochs) -> None:
-        """Append with leader epoch `epoch` from now on. `stored` are the epochs in the checkpoint, none of them above:
-        those from the log's end on have no records, as in Kafka's LogLoader and Partition.makeLeader.
+        """Append with leader epoch `epoch` from now on. `stored`: the leader epochs in the checkpoint, none above
+        `epoch`. Those from the log's end on have no records and are dropped, as in Kafka's LogLoader and
+        Partition.makeLeader.
         """
         kept = leader_epoch_cache.from_start(
             leader_epoch_cache.cut_from(stored, self.end_offset), self.log_start_offset
@@ -139,8 +140,8 @@ class PartitionLog:
         self.has_new_epoch = stored[-1][0] != epoch
 
     def start_at(self, offset: int) -> None:
-        """Move the log's start up to `offset`. The checkpoint of epochs keeps those below until it is next written: an
-        opening drops them, too.
+        """Move the log's start up to `offset`. The checkpoint of leader epochs keeps lower entries until it is next
+        written: opening the log drops them, too.
         """
         if offset > self.log_start_offset:
             self.log_start_offset = offset
@@ -151,9 +152,9 @@ class PartitionLog:
     def append(
         self, batch: bytearray, header: BatchHeader | None = None, on_new_segment: OnNewSegment | None = None
     ) -> int:
-        """Assign offsets to one valid batch, now the log's, and return its base offset. Written later. `header` is the
-        batch's, of those who have read it. Before a file is written for it, a segment or the checkpoint of epochs,
-        `on_new_segment` is called.
+        """Assign offsets to one valid batch, which the log owns from now on, and return its base offset; it is written
+        later. `header` is the batch's header if the caller has read it. `on_new_segment` is called before a file is
+        written for the batch: a new segment or the checkpoint of leader epochs.
         """
         if self._builder is not None:
             self.seal()
@@ -239,7 +240,7 @@ class PartitionLog:
         return write
 
     def _rolls(self, segment: Segment, size: int, last_offset: int, max_timestamp: int) -> bool:
-        """Whether a batch needs a new segment (Kafka's LogSegment.shouldRoll)."""
+        """Return whether a batch needs a new segment (Kafka's LogSegment.shouldRoll)."""
         if not segment.size:
             return last_offset - segment.base_offset > MAX_INT32
         limit = min(self.config.segment_bytes, MAX_INT32)
@@ -278,14 +279,14 @@ class PartitionLog:
             self._finish_indexes()
 
     def take_pending(self) -> list[SegmentWrite]:
-        """The writes for the next flush."""
+        """Return the writes for the next flush, and clear `pending`."""
         if self._builder is not None:
             self.seal()
         pending, self.pending = self.pending, []
         return pending
 
     def written(self, write: SegmentWrite) -> None:
-        """`write` is in the files, as durable as the flush policy makes it: make it visible."""
+        """Make `write` visible: it is in the files, as durable as the flush policy requires."""
         segment = write.segment
         segment.visible_bytes = max(segment.visible_bytes, write.position + write.size)
         segment.index_count = (write.index_position + len(write.index)) // OFFSET_ENTRY.size
@@ -305,11 +306,12 @@ class PartitionLog:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool = True) -> bytes | memoryview:
-        """Whole batches of one segment from the one with `offset` on, below the high watermark, up to `max_bytes`.
+        """Return whole batches of one segment from the batch with `offset` on, below the high watermark, up to
+        `max_bytes`.
 
-        The first batch is returned even if it is larger, unless `at_least_one` is false. b"" from the high watermark up
-        to end_offset. Raises OffsetOutOfRange outside log_start_offset .. end_offset. The first batch may begin before
-        `offset`: consumers skip.
+        The first batch is returned even if it is larger, unless `at_least_one` is false. Returns b"" from the high
+        watermark up to end_offset. Raises OffsetOutOfRange outside log_start_offset .. end_offset. The first batch may
+        begin before `offset`: consumers skip the earlier records.
         """
         if not self.log_start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange(
@@ -336,12 +338,12 @@ class PartitionLog:
         self._remember(segment, position + size, data[size : size + 8])
         if size >= len(data):
             return data
-        # A view: copying a megabyte costs as much as reading it. But a view keeps all that was read alive: if the next
-        # batch is large, the result for many partitions could be a hundredth of the memory that it holds.
+        # A view: copying a megabyte costs as much as reading it. But a view keeps all bytes of the read alive: if the
+        # next batch is large, the result for many partitions could be a hundredth of the memory that it holds.
         return memoryview(data)[:size] if 2 * size >= len(data) else data[:size]
 
     def _locate(self, offset: int) -> tuple[Segment, int] | None:
-        """The visible batch that holds `offset`, or the first after it."""
+        """Return the visible batch that holds `offset`, or the first after it, as (segment, position)."""
         for hint in (self._read_hint, self._tail_hint):
             if hint is not None and hint[0] == offset and hint[2] < hint[1].visible_bytes:
                 return hint[1], hint[2]
@@ -359,14 +361,14 @@ class PartitionLog:
         return None
 
     def _whole_batches(self, segment: Segment, position: int, data: bytes) -> int:
-        """Bytes of the whole batches in `data`, read from `position`, or of the first batch if even that is cut off."""
+        """Return the bytes of whole batches in `data`, read from `position`, or of the first batch if it is cut off."""
         limit = len(data)
         first = read_size(data, 0)
         if not HEADER_BYTES <= first <= segment.visible_bytes - position:
             raise LogDamaged(segment.log_path, position, f"no batch header (length {first - LENGTH_OVERHEAD})")
         if first >= limit:
             return first
-        # The index saves a walk: all batches before an indexed boundary are whole.
+        # The index saves iterating over the batches: all batches before an indexed boundary are whole.
         at = max(segment.indexed_position_before(self._files, position + limit) - position, 0)
         while at + HEADER_BYTES <= limit:
             size = read_size(data, at)
@@ -391,7 +393,7 @@ class PartitionLog:
             self._read_hint = None
 
     def batches(self, from_offset: int) -> Iterator[BatchHeader]:
-        """Headers of the visible batches from the one with `from_offset` on. Nothing is decoded or kept.
+        """Iterate over headers of the visible batches from the one with `from_offset` on. Nothing is decoded or kept.
 
         The generator has its own files, so it may be paused, resumed or dropped.
         """
@@ -442,13 +444,13 @@ class PartitionLog:
 
     @property
     def in_use(self) -> bool:
-        """Whether finished segments must stay for now."""
+        """Return whether finished segments must stay for now."""
         return self.cleaning or bool(self.pins)
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
-        """The whole log is being read in steps: until the end no segment is removed or replaced, so that the reader
-        does not miss a tombstone whose record it has seen (KAFKA-19862).
+        """Keep all segments while the caller reads the whole log in steps: none is removed or replaced, so that the
+        reader does not miss a tombstone whose record it has read (KAFKA-19862).
         """
         self.pins += 1
         try:
@@ -457,7 +459,7 @@ class PartitionLog:
             self.pins -= 1
 
     def forget_files(self) -> None:
-        """The directory will be removed: close all files; no more reads."""
+        """Close all files before the directory is removed; no reads may follow."""
         self.deleted = True
         self.pending.clear()
         self._builder = None
@@ -466,5 +468,5 @@ class PartitionLog:
 
 
 def read_size(data: bytes, at: int) -> int:
-    """Total bytes of the batch whose header begins at `at`."""
+    """Return the total bytes of the batch whose header begins at `at`."""
     return int.from_bytes(data[at + 8 : at + 12], "big", signed=True) + 12

@@ -1,23 +1,23 @@
-"""Group commit: the appends of one turn of the event loop form one *epoch*, written and flushed on another thread.
+"""Group commit: the appends of one turn of the event loop form one *flush epoch*, flushed on another thread.
 
 ```
 loop:    append, append | end of turn: seal epoch 7 | append (epoch 8) | flushed_epoch = 7: high watermarks move,
-                                    |                                 ^  held replies go, epoch 8 is sealed at once
+                                    |                                 ^  held callbacks run, epoch 8 is sealed at once
 worker:                             +--> journal, flush, segments ----+
 background:                                                 (a journal was full: flush its segments, drop it;
                                                              a topic was deleted: remove its files)
 ```
-One epoch is in flight at a time; later appends form the next one. So an idle log commits at once, and a busy one
-commits whatever has gathered, without a linger setting. `hold(epoch, callback)` is the durability gate, and
-`has_flushed(epoch)` asks it: where no flush is needed, a log that is appended to rarely is written for the question.
+One flush epoch is in flight at a time; later appends form the next one. So an idle log commits at once, and a busy log
+commits whatever has gathered, without a linger setting. `hold(epoch, callback)` delays a callback until durability, and
+`has_flushed(epoch)` checks it: where no flush is needed, a rarely appended log is written at this check.
 
-`log.flush` says when an epoch is durable. *always*: in the journal and flushed, so it survives a power failure.
+`log.flush` defines when a flush epoch is durable. *always*: in the journal and flushed, so it survives a power failure.
 *interval*: written; the journal is flushed every `log.flush.interval.ms`. *never*: written to the segments, which the
-system flushes when it likes (Kafka's default). All three survive a kill of this process.
+operating system flushes at its own time (Kafka's default). All three survive a kill of this process.
 
 Fail-stop: the first failed write or flush stops the writer. Held callbacks get their `failed`, `on_failure` runs once,
 and every later append raises LogFailed. A file whose flush has failed may have lost pages that the kernel reports as
-clean, so only a restart may continue, which reads the files.
+clean, so only a restart, which reads the files, may continue.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FlushPolicy = Literal["always", "interval", "never"]
 
 
 class Flushing(Protocol):
-    """Makes epochs durable: flusher.Flusher has the data directory's; another store has another."""
+    """Storage that makes flush epochs durable: flusher.Flusher for the data directory, others for other stores."""
 
     @property
     def lock(self) -> threading.Lock: ...
@@ -72,7 +72,7 @@ class Flushing(Protocol):
 
 
 class LogWriter:
-    """See the module's docstring. All methods belong to the event loop's thread."""
+    """The writer of all logs. All methods belong to the event loop's thread."""
 
     def __init__(
         self,
@@ -89,11 +89,11 @@ class LogWriter:
         flusher: Flushing | None = None,
         now_ms: Callable[[], int] | None = None,
     ) -> None:
-        """`background` flushes what no epoch waits for, and removes files; without it, `worker` does both. `flusher` is
-        that of another store than the data directory. Without `now_ms` nothing is written before a turn's end.
+        """`background` flushes what no flush epoch waits for, and removes files; without it, `worker` does both.
+        `flusher` is set for another store than the data directory. Without `now_ms` writes wait for the turn's end.
         """
         self.failed: BaseException | None = None
-        #: this epoch and all before it are as durable as the policy promises
+        #: this flush epoch and all before it are as durable as the policy promises
         self.flushed_epoch = 0
         self._data = data
         self._loop = loop
@@ -105,45 +105,45 @@ class LogWriter:
             background = worker if worker is not None or flush == "never" else ThreadWorker("log-flusher")
         self._worker = worker or ThreadWorker()
         self._background = background or self._worker
-        #: a thread of its own is begun when there is work for it
+        #: a separate thread is started when there is work for it
         self._aside = worker
         self._flusher = flusher or Flusher(data, policy=flush, journal_bytes=journal_bytes)
         self._epochs = Gathering()
         self._in_flight: CommitBatch | None = None
-        #: of produced batches that are not written yet
+        #: bytes of produced batches that are not written yet
         self.waiting_bytes = 0
         self._turn_end_due = False
         self._interval_due = False
         self._closed = False
         self._now_ms = now_ms
-        #: when it was written for one answer
+        #: time (ms) of the last write that `has_flushed` caused
         self._asked_ms = -1
-        #: an epoch's readers and holds are being called: nothing of a later one may come in between
+        #: callbacks of one flush epoch are running: those of later ones must not run in between
         self._is_calling = False
 
     # --- appending ----------------------------------------------------------------------------------------------------
 
     @property
     def epoch(self) -> int:
-        """The epoch of an append made now, unless it has to wait (see `append`)."""
+        """The flush epoch of an append made now, unless the append has to wait (see `append`)."""
         return self._epochs.forming.number
 
     @property
     def last_epoch(self) -> int:
-        """With this epoch everything that was appended is durable."""
+        """The flush epoch whose durability makes all appends so far durable."""
         return self._epochs.last.number
 
     @property
     def is_writing(self) -> bool:
-        """Whether something is on its way to the files."""
+        """Whether appends are being written or wait to be written."""
         return self._in_flight is not None or not self._epochs.is_empty
 
     def append(
         self, log: PartitionLog, batch: bytearray, *, header: BatchHeader | None = None, may_wait: bool = False
     ) -> tuple[int, int]:
-        """(base offset, epoch). `batch` is one valid batch (see kafka_wire.records.produced), owned by the log, and
-        `header` is its header, of those who have read it. If it needs a new segment and may wait, it goes to a later
-        epoch where many do (commit_batching.py).
+        """Append a batch and return (base offset, flush epoch). `batch` is one valid batch (see
+        kafka_wire.records.produced), owned by the log; `header` is its header if the caller has read it. If the batch
+        needs a new segment and may wait, it joins a later flush epoch with others (commit_batching.py).
         """
         if self.failed or self._closed:
             raise self._has_stopped()
@@ -158,7 +158,7 @@ class LogWriter:
         return base_offset, epoch.number
 
     def append_records(self, log: PartitionLog, records: Records, timestamp_ms: int) -> int:
-        """Returns the epoch. The records of one call share one batch, also with other calls of the same turn."""
+        """Append records and return the flush epoch. The records of one call share a batch, also with other calls."""
         if self.failed or self._closed:
             raise self._has_stopped()
         log.append_records(records, timestamp_ms)
@@ -173,10 +173,10 @@ class LogWriter:
         return LogFailed(f"the log has stopped: {self.failed or 'closed'}")
 
     def has_flushed(self, epoch: int) -> bool:
-        """Whether `epoch` is durable. With log.flush=never the log is written for this question if nobody else waits,
-        once in a millisecond, and its readers are called: ask when all is done that comes before the answer. So the
-        requests of a busy log are written together at the end of a turn, and a rare one neither waits for that, nor for
-        another turn that sends its answer.
+        """Return whether flush epoch `epoch` is durable. With log.flush=never this call writes the log if nothing else
+        waits, once in a millisecond, and calls its readers: call it after all work that precedes the response. So the
+        requests of a busy log are written together at the end of a turn, and a rare request waits neither for that nor
+        for another turn that sends its response.
         """
         if epoch <= self.flushed_epoch:
             return True
@@ -191,7 +191,7 @@ class LogWriter:
         self._asked_ms = now_ms
         try:
             self._seal()
-        except Exception as error:  # of a reader that was called: whoever asks is not to blame
+        except Exception as error:  # of a called reader: the caller of `has_flushed` did not cause it
             self._raise_soon(error)
         return epoch <= self.flushed_epoch
 
@@ -228,7 +228,7 @@ class LogWriter:
             self._seal()
 
     def _seal(self) -> None:
-        """Pass the current epoch to the worker."""
+        """Pass the current flush epoch to the worker."""
         epoch = self._in_flight = self._epochs.seal()
         if self._flush_policy == "never" and not epoch.start_offsets and self._written_now(epoch):
             self._executed(epoch)
@@ -236,8 +236,8 @@ class LogWriter:
             self._worker.submit(lambda: self._execute(epoch))
 
     def _written_now(self, epoch: CommitBatch) -> bool:
-        """Write a small epoch that needs no flush into the system's memory, faster than another thread could be told.
-        Returns False if the worker should do it.
+        """Write a small flush epoch that needs no flush into the page cache: that is faster than waking another thread.
+        Returns False if the worker should write it.
         """
         begin = time.perf_counter()
         try:
@@ -249,7 +249,7 @@ class LogWriter:
         return True
 
     def _execute(self, epoch: CommitBatch) -> None:
-        """On the worker's thread: make the epoch durable and report that."""
+        """On the worker's thread: make the flush epoch durable and report the result to the event loop."""
         begin = time.perf_counter()
         try:
             if epoch.start_offsets:
@@ -272,14 +272,14 @@ class LogWriter:
             self._tell(lambda: self._fail(error, None))
 
     def _tell(self, callback: Callback) -> None:
-        """Call the event loop's thread from the worker's."""
+        """Run `callback` on the event loop's thread, from another thread."""
         # RuntimeError: the loop was closed before the writer; nothing waits for the call any more
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(callback)
 
     def aside(self, job: Callable[[], Callback]) -> None:
-        """Run `job` on another thread than the event loop's, behind no flush, and then what it returns on the loop's.
-        For work on what is to be appended; `job` raises nothing.
+        """Run `job` on another thread than the event loop's, not queued behind a flush, then the callback that it
+        returns on the event loop's. For work on batches before their append; `job` must not raise.
         """
         if self._aside is None:
             self._aside = ThreadWorker("record-checks")
@@ -323,15 +323,15 @@ class LogWriter:
         if not self._turn_end_due and self._in_flight is None and not self._epochs.is_empty and not self.failed:
             self._seal()
         if broken is not None:
-            raise broken  # after all other callbacks, which are not to blame
+            raise broken  # after all other callbacks, which did not cause it
 
     def make_durable(self, log: PartitionLog, then: Callback) -> None:
-        """Call `then` once what is visible of a log survives a power failure, whatever `log.flush` says."""
+        """Call `then` once the visible part of a log survives a power failure, whatever `log.flush` is."""
         done = lambda: None if self.failed or self._closed or log.deleted else then()  # noqa: E731
         self._worker.submit(lambda: self._flush_aside(lambda: self._flusher.make_durable(log), done))
 
     def _flush_aside(self, flush: Callable[[], None], done: Callback) -> None:
-        """On the worker's thread."""
+        """Run `flush`, then schedule `done`. On the worker's thread."""
         try:
             flush()
         except BaseException as failure:
@@ -377,7 +377,7 @@ class LogWriter:
         self._in_background(lambda: self._data.remove_trees(renamed))
 
     def delete_records(self, log: PartitionLog, before_offset: int) -> int:
-        """Move the log's start to `before_offset` (at most the high watermark); returns the epoch that persists it."""
+        """Move the log's start to `before_offset` (at most the high watermark); return the flush epoch of that."""
         offset = min(before_offset, log.high_watermark)
         if offset > log.log_start_offset:
             log.start_at(offset)
@@ -389,7 +389,7 @@ class LogWriter:
         return self._epochs.forming.number
 
     def apply_retention(self, now_ms: int) -> int:
-        """Drop whole segments by retention.ms and retention.bytes, and below the log's start; returns how many. Called
+        """Drop whole segments by retention.ms and retention.bytes, and below the log's start; return how many. Called
         every log.retention.check.interval.ms. A log whose active segment has expired, too, begins a new one, and drops
         the expired one when the new one is durable.
         """
@@ -405,8 +405,8 @@ class LogWriter:
         return self._remove_segments(log, max(count, retention.below(log, log.log_start_offset)))
 
     def roll(self, log: PartitionLog) -> int | None:
-        """Begin a new segment, so that the present records can be cleaned or removed. Returns the epoch in which it
-        is written; None if nothing is written any more.
+        """Begin a new segment, so that the present records can be cleaned or removed. Return the flush epoch in which
+        it is written; None if nothing is written any more.
         """
         if self.failed or self._closed:
             return None
@@ -424,7 +424,7 @@ class LogWriter:
         return len(segments)
 
     def _in_background(self, job: Callable[[], object]) -> None:
-        """Run a removal. An error loses nothing: the next start tries again."""
+        """Run a removal. An error loses nothing: the next start repeats the removal."""
 
         def run() -> None:
             with contextlib.suppress(OSError):
@@ -467,7 +467,7 @@ class LogWriter:
             self._flusher.close()
             return
         try:
-            # A flush ended after the loop's last turn: its completion is still queued there, and will find nothing to
+            # A flush ended after the loop's last turn: its completion is still queued there, and will have nothing to
             # do.
             if epoch is not None:
                 if epoch.error is not None:

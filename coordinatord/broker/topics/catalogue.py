@@ -1,13 +1,13 @@
 """The existing topics: names, ids, partitions, settings; in memory, and in one small file that survives a restart.
 
-Every request's changes replace `<data>/topics.json` once, whole and durably, before they are made in memory and
-answered. The file is the authority; a start reconciles the data directory with it:
+The changes of one request replace `<data>/topics.json` once, whole and durably, before they are made in memory and the
+response is sent. The file is the authority; a start reconciles the data directory with it:
 
 - A partition without a directory is empty: a partition's first write creates its directory, so that a topic of many
   partitions, and `__consumer_offsets` with its fifty, cost nothing until they are used.
 - Without the file, but with a meta.properties, a directory that looks like a partition (a Kafka broker's, with the id
-  in its partition.metadata) is accepted as one, and its topic is added. With the file, a directory whose topic, id or
-  partition number is not in the file is a stray: broker/log/ownership.py.
+  in its partition.metadata) is accepted as a partition, and its topic is added. With the file, a directory whose topic,
+  id or partition number is not in the file is a stray: broker/log/ownership.py.
 - A directory of a topic that was being deleted (`deleting`) when the process died is deleted. A topic stays in that
   list until its logs are removed and the groups have deleted its committed offsets, both durably.
 
@@ -48,7 +48,7 @@ RESERVED_IDS = (ZERO_UUID, bytes(15) + b"\1")
 
 
 PARTITIONS_AT_ONCE = 500
-"""Partitions that are added to a topic in one go."""
+"""Partitions that are added to a topic without a pause."""
 
 New = tuple[str, bytes, int, "Configs"]
 """A topic to be created: (name, id, partitions, settings)."""
@@ -71,7 +71,7 @@ class Catalogue:
     """All topics, by name and by id."""
 
     def __init__(self, settings: Settings, data: DataDirectory, nodes: Nodes, new_uuid: Callable[[], bytes]) -> None:
-        """`new_uuid` returns 16 random bytes. LogDamaged when the file is not a valid catalogue."""
+        """Read the file. `new_uuid` returns 16 random bytes. Raises LogDamaged if the file is not a valid catalogue."""
         self._settings = settings
         self._data = data
         self._nodes = nodes
@@ -88,14 +88,14 @@ class Catalogue:
         self._writing: Writing | None = None
         self.one_at_a_time = OneAtATime()
         self._removed = True
-        """The logs of all deleted topics have been removed."""
+        """Whether the logs of all deleted topics have been removed."""
         self._settled: set[bytes] = set()
         """Ids of deleted topics that have no committed offsets left."""
         self._load()
 
     @property
     def change(self) -> int:
-        """Number of changes since the catalogue was created."""
+        """Return the number of changes since the catalogue was created."""
         return self._content.change
 
     def __iter__(self) -> Iterator[Topic]:
@@ -105,48 +105,48 @@ class Catalogue:
         return len(self.by_name)
 
     def partition(self, name: str, index: int) -> Partition | None:
-        """A partition by its topic's name; None when it does not exist."""
+        """Return a partition by its topic's name; None when it does not exist."""
         topic = self.by_name.get(name)
         if topic is None or not 0 <= index < len(topic.partitions):
             return None
         return topic.partitions[index]
 
     def collides_with(self, name: str) -> str | None:
-        """A topic whose name would be the same as this one in Kafka's metrics; None when there is none."""
+        """Return a topic whose name would collide with `name` in Kafka's metrics; None when there is none."""
         return self._colliding.get(collision_key(name)) if has_collision_characters(name) else None
 
     def has_room_for(self, partitions: int) -> bool:
-        """Whether max.partitions allows `partitions` more."""
+        """Return whether max.partitions allows `partitions` more."""
         return self.partition_count + partitions <= self._settings.max_partitions
 
     def new_id(self) -> bytes:
-        """A new unique topic id, whose text does not start with a dash, for use in commands (Kafka's randomUuid)."""
+        """Return a new unique topic id. Its text has no dash at its start, for use in commands (Kafka's randomUuid)."""
         while True:
             topic_id = self._new_uuid()
             if topic_id not in RESERVED_IDS and topic_id not in self.by_id and topic_id[0] >> 2 != 62:
                 return topic_id
 
     def changing(self) -> AbstractContextManager[object]:
-        """Hold this around reading the catalogue and the change that depends on it."""
+        """Return a context to hold around reading the catalogue and the change that depends on it."""
         return nullcontext()
 
     def changing_in_steps(self) -> Generator[Any, Any, AbstractContextManager[object]]:
-        """The same for steps (transport/net/cooperative_tasks.py): returns what they hold. The event loop goes on while
-        another process changes the catalogue. OSError if that takes too long.
+        """Return the context of `changing`, from steps (transport/net/cooperative_tasks.py): the event loop continues
+        while another process changes the catalogue. Raises OSError if that takes too long.
         """
         yield from ()
         return self.changing()
 
     def refresh(self) -> bool:
-        """Apply changes of other processes; whether there were any. Here no other process changes the catalogue."""
+        """Apply changes of other processes; return whether there were any. Here no other process makes changes."""
         return False
 
-    # Changes: durable on return. OSError when the write failed; nothing has changed then. Those that are steps
-    # (transport/net/cooperative_tasks.py) are taken by one request at a time, `one_at_a_time`, and write on another
+    # Changes: durable on return. They raise OSError when the write failed; nothing has changed then. Those that are
+    # steps (transport/net/cooperative_tasks.py) run for one request at a time, `one_at_a_time`, and write on another
     # thread; `create` waits for such a write.
 
     def has(self, name: str) -> bool:
-        """Whether the name is taken: by a topic, or by one that is being created."""
+        """Return whether the name is taken by a topic, or by a topic that is being created."""
         return name in self.by_name or name in self._content.topics
 
     def create(self, new: Iterable[New]) -> list[Topic]:
@@ -157,12 +157,12 @@ class Catalogue:
         return [self._add(name, topic_id, configs, count) for name, topic_id, count, configs in wanted]
 
     def write_new(self, new: Sequence[New]) -> TaskSteps:
-        """The same for many topics; the file is written on another thread. `add_new` is the second half."""
+        """Write many new topics to the file, on another thread. `add_new` is the second half of their creation."""
         self._settle_writing()
         yield from self._write(self._next(self._with(new)))
 
     def add_new(self, new: Sequence[New]) -> TaskSteps:
-        """Make topics known that are in the file. A refresh adds them, too."""
+        """Add topics in memory that are in the file. A refresh adds them, too."""
         for name, topic_id, count, configs in new:
             topic = Topic(name, topic_id, configs)
             while len(topic.partitions) < count and name not in self.by_name:
@@ -174,14 +174,14 @@ class Catalogue:
                 self._show(topic)
 
     def _with(self, new: Sequence[New]) -> dict[str, Entry]:
-        """All entries, with those of new topics."""
+        """Return all entries, including those of new topics."""
         added = {name: Entry(topic_id, count, configs.own) for name, topic_id, count, configs in new}
         # Offsets that were committed for a name without an id belong to the new topic from now on.
         self._settled.update(topic_id for topic_id, each in self._content.deleting.items() if each.topic in added)
         return {**self._content.topics, **added}
 
     def delete(self, topics: Iterable[Topic]) -> TaskSteps:
-        """Remove topics; returns their logs, for the log to remove. Call `deleted` after that."""
+        """Remove topics; return their logs, for the log to remove. Call `deleted` after that."""
         self._settle_writing()
         gone = {topic.name: topic for topic in topics}
         kept = {name: entry for name, entry in self._content.topics.items() if name not in gone}
@@ -195,20 +195,20 @@ class Catalogue:
         return logs
 
     def deleted(self) -> None:
-        """The logs that `delete` returned have been removed durably."""
+        """Note that the logs which `delete` returned have been removed durably."""
         self._removed = True
 
     @property
     def deleting(self) -> dict[bytes, str]:
-        """Deleted topics whose committed offsets may not all be deleted yet: id -> name."""
+        """Return deleted topics whose committed offsets may not all be deleted yet: id -> name."""
         return {id_: each.topic for id_, each in self._content.deleting.items() if id_ not in self._settled}
 
     def settled(self, topic_ids: Iterable[bytes]) -> None:
-        """The committed offsets of these topics are deleted durably. The next change writes this to the file."""
+        """Note that the committed offsets of these topics are deleted durably. The next change writes this to disk."""
         self._settled.update(topic_ids)
 
     def grow(self, topics: Iterable[tuple[Topic, int]]) -> TaskSteps:
-        """Give topics more partitions: (topic, new number)."""
+        """Increase the partitions of topics: (topic, new number)."""
         self._settle_writing()
         wanted = list(topics)
         entries = self._content.topics
@@ -243,7 +243,7 @@ class Catalogue:
         return Content(entries, deleting, change)
 
     def _write(self, content: Content) -> TaskSteps:
-        """Let another thread write the file, and take over what it says."""
+        """Write the file on another thread, then apply the written content."""
         writing = self._writing = Writing(content, lambda: catalogue_file.write(self._disk, self._path, content))
         yield writing.write
         self._settle_writing()
@@ -251,17 +251,17 @@ class Catalogue:
             raise writing.error
 
     def _settle_writing(self) -> None:
-        """Wait until the file is written that another thread writes, and take over what it says."""
+        """Wait until the other thread has written the file, then apply the written content."""
         writing, self._writing = self._writing, None
         if writing is not None and writing.is_written():
             self._content = writing.content
             self._written()
 
     def _written(self) -> None:
-        """Another thread has written the file."""
+        """Handle the end of another thread's write of the file."""
 
     def _still_deleting(self) -> dict[bytes, Deletion]:
-        """The deletions that are not complete yet."""
+        """Return the deletions that are not complete yet."""
         return {id_: each for id_, each in self._content.deleting.items() if id_ not in self._settled}
 
     def _load(self) -> None:
@@ -296,7 +296,7 @@ class Catalogue:
         self._data.remove_trees(self._data.remove(leftover))
 
     def _found(self) -> dict[str, tuple[bytes, int]]:
-        """Topics that have a directory: name -> (id, highest partition)."""
+        """Return topics that have a directory: name -> (id, highest partition)."""
         found: dict[str, tuple[bytes, int]] = {}
         for (name, index), log in self._data.logs.items():
             if name == CLUSTER_METADATA_TOPIC:
@@ -314,7 +314,7 @@ class Catalogue:
     # In memory
 
     def led_anew(self, name: str, index: int, open_log: Callable[[Topic], PartitionLog]) -> None:
-        """Another node leads a partition than before. `open_log`, called where this one does, takes its log over."""
+        """Apply a change of a partition's leader. If this node leads now, `open_log` is called to take over the log."""
         topic = self.by_name.get(name)
         if topic is None or index >= len(topic.partitions):
             return
@@ -323,10 +323,10 @@ class Catalogue:
         leader_id = self._nodes.leader_of(name, index)
         topic.partitions[index] = Partition(topic.topic_id, log, topic.configs, self._disk, leader_id, is_here=is_here)
         before.is_here = False
-        before.wake()  # whoever waits there for records looks for the leader
+        before.wake()  # clients that wait there for records look up the leader
 
     def _remove(self, topic: Topic) -> list[PartitionLog]:
-        """Remove a topic; returns its logs, which the caller removes."""
+        """Remove a topic; return its logs, which the caller removes."""
         name = topic.name
         self.deletions += 1
         del self.by_name[name], self.by_id[topic.topic_id]
@@ -371,21 +371,21 @@ class Catalogue:
         self.partition_count += count - have
 
     def _elsewhere(self, topic: Topic, index: int) -> PartitionLog:
-        """The log of a partition that another node leads."""
+        """Return the log of a partition that another node leads."""
         return self._data.elsewhere(topic.name, index, topic.topic_id, self._nodes.epoch_of(topic.name, index))
 
 
 def internal_configs(settings: Settings, name: str) -> dict[str, str]:
-    """The settings with which Kafka's coordinators create their topics; empty for other topics."""
+    """Return the settings with which Kafka's coordinators create their topics; empty for other topics."""
     if name == OFFSETS_TOPIC:
         segment_bytes, compression = settings.offsets_topic_segment_bytes, "producer"
     elif name == TRANSACTION_TOPIC:
         segment_bytes, compression = settings.transaction_state_log_segment_bytes, "uncompressed"
     elif name == LEDGER_TOPIC:
-        # A week, as long as offsets are kept, and in all partitions together no more than fits on a small disk.
+        # A week, the retention time of offsets; and all partitions together must fit on a small disk.
         return {"cleanup.policy": "delete", "segment.bytes": str(16 << 20), "retention.bytes": str(64 << 20)}
     else:
         return {}
-    # The broker's setting may be below the minimum of a topic's; then only the name without a minimum accepts it.
+    # The broker's setting may be below the minimum of the topic's; then only the name without a minimum accepts it.
     segment = "segment.bytes" if segment_bytes >= 1 << 20 else "internal.segment.bytes"
     return {"cleanup.policy": "compact", "compression.type": compression, segment: str(segment_bytes)}

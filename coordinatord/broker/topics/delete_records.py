@@ -26,19 +26,20 @@ HIGH_WATERMARK = -1
 
 
 class DeletingRecords:
-    """The handler."""
+    """The handler of DeleteRecords requests."""
 
     def __init__(self, catalogue: Catalogue, writer: LogWriter) -> None:
         self.catalogue = catalogue
         self.writer = writer
 
     def handlers(self) -> dict[int, Any]:
-        """By api key."""
+        """Return the handlers by API key."""
         return {ApiKey.DELETE_RECORDS: self.delete_records}
 
     def delete_records(self, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse | None:
-        """The response waits until the deletion is durable: records reported as deleted must not come back. Of a
-        partition that occurs more than once the last offset counts (KafkaApis.handleDeleteRecordsRequest).
+        """Move the start of each partition. The response waits until the deletion is durable: records reported as
+        deleted must not come back. If a partition occurs more than once, the last offset counts
+        (KafkaApis.handleDeleteRecordsRequest).
         """
         epoch = 0
         topics = []
@@ -63,7 +64,7 @@ class DeletingRecords:
         return None
 
     def _delete_before(self, name: str, partition: Partition, offset: int) -> tuple[ErrorCode, int, int]:
-        """(error, new low watermark, log epoch that makes it durable)."""
+        """Return (error, new low watermark, flush epoch that makes it durable)."""
         log = partition.log
         if name in RESERVED:
             return ErrorCode.INVALID_TOPIC_EXCEPTION, -1, 0
@@ -83,7 +84,7 @@ class DeletingRecords:
 
 
 def _storage_error(response: DeleteRecordsResponse) -> DeleteRecordsResponse:
-    """The same response if the log has failed."""
+    """Return `response` with the error code of a failed log in all partitions."""
     for topic in response.topics:
         topic.partitions = [
             DeleteRecordsPartitionResult(each.partition_index, -1, ErrorCode.KAFKA_STORAGE_ERROR)

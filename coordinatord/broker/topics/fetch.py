@@ -1,15 +1,15 @@
-"""Fetch v4-v18: a consumer reads, or waits when there is nothing to read.
+"""Fetch v4-v18: read records, or wait when there are none to read.
 
     fetch        resolves the session: the partitions of this request (fetch_sessions.py)
       _PendingFetch     one request: its partitions, existing and unknown ones
         outlook  on an error or enough to read:
         read     the batches, within max_bytes and partition_max_bytes
-      otherwise the request is parked with every partition, until records become visible there or its time is up
-        wake     records may have become visible: answer if there are enough
+      otherwise the request is parked with every partition, until records become visible there or max_wait_ms has passed
+        wake     records may have become visible: respond if there are enough
 
 As in Kafka, the first batch of a response is returned however large it is, so that a consumer always makes progress;
 unknown partitions do not end the wait for existing ones; and any error of an existing partition, and a log that has
-lost records which the reader has (KIP-595's diverging epoch), ends it at once.
+lost records which the reader has (KIP-595's diverging epoch), ends the wait at once.
 Batches are returned whole: Kafka may cut the last one, which consumers must tolerate, but need not receive.
 
 With read_committed a partition ends at its last stable offset, and the response lists the aborted transactions in its
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 READ_COMMITTED = 1
 
 MANY = 64
-"""Partitions that a fetch reads in one go; of more each may take a slice's time."""
+"""Partitions that a fetch reads without a pause; a fetch of more partitions may take a time slice for each."""
 
 LOOK_AFTER_MS = 30_000
 """Interval at which a parked request checks that its client is still connected: max_wait_ms may be 24 days."""
@@ -75,7 +75,7 @@ _NO_SNAPSHOT = absent(SnapshotId)
 
 
 class Cancellable(Protocol):
-    """What `schedule_at` returns."""
+    """A scheduled call, as `schedule_at` returns it."""
 
     def cancel(self) -> object: ...
 
@@ -84,7 +84,7 @@ ScheduleAt = Callable[[int, Callable[[], object]], Cancellable]
 
 
 class FetchRequestHandler:
-    """The handler."""
+    """The handler of Fetch requests."""
 
     def __init__(
         self,
@@ -104,16 +104,16 @@ class FetchRequestHandler:
         self.parked: set[_PendingFetch] = set()
 
     def handlers(self) -> dict[int, Any]:
-        """By api key."""
+        """Return the handlers by API key."""
         return {ApiKey.FETCH: self.fetch}
 
     def drain(self) -> None:
-        """Answer every parked fetch with the records available: the daemon is stopping."""
+        """Respond to every parked fetch with the records available, because the daemon is stopping."""
         for waiting in list(self.parked):
             waiting.finish()
 
     def fetch(self, context: RequestContext, request: FetchRequest) -> FetchResponse | CooperativeTask | None:
-        """None when the request is parked or already answered."""
+        """Return the response, its steps, or None when the request is parked or the response is already sent."""
         uses_topic_ids = context.api_version >= 13
         asked = asked_in(request, uses_topic_ids)
         session: FetchSession | None = None
@@ -170,7 +170,7 @@ class _PendingFetch:
         self._timer: Cancellable | None = None
         self._deadline_ms = 0
         self._is_due = False
-        #: what the last `read` has found: records or an error; records too large to be copied; leaders elsewhere
+        #: result of the last `read`: records or an error; records too large to be copied; leaders on other nodes
         self._has_news = self._is_large = self._names_leaders = False
         self._parked_bytes: dict[PartitionKey, int] = {}
         self.present: list[tuple[PartitionKey, FetchPartition, Partition]] = []
@@ -197,7 +197,7 @@ class _PendingFetch:
                 self.missing.append((key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
 
     def begin(self) -> CooperativeTask | None:
-        """Answer, or park the request when there is nothing to return yet."""
+        """Respond, or park the request when there is nothing to return yet."""
         steps = self._begin()
         if len(self.present) > MANY:
             return CooperativeTask(steps)
@@ -221,7 +221,7 @@ class _PendingFetch:
         self.park(found)
 
     def outlook(self) -> tuple[bool, bool]:
-        """(whether a partition has an error, whether a partition has records to read)."""
+        """Return (whether a partition has an error, whether a partition has records to read)."""
         has_data = False
         committed_only = self.committed_only
         try:
@@ -238,7 +238,7 @@ class _PendingFetch:
     # Waiting
 
     def park(self, found: dict[PartitionKey, PartitionData]) -> None:
-        """Wait for more records or the timeout. `found`: the records read so far, which were too few."""
+        """Wait for more records or the timeout. `found`: the records read so far, fewer than min_bytes."""
         now_ms = self.fetching.now_ms()
         self._deadline_ms = now_ms + self.request.max_wait_ms
         if self.min_bytes > 1:
@@ -263,7 +263,9 @@ class _PendingFetch:
             self._set_timer(now_ms)
 
     def wake(self) -> None:
-        """A partition has changed. With many partitions, looking takes a slice: a hundred may be woken at once."""
+        """Check for enough records after a partition has changed. With many partitions the check is a cooperative task:
+        one change may wake a hundred requests.
+        """
         if self.context.closed:
             self.finish()
         elif len(self.present) <= MANY:
@@ -285,7 +287,7 @@ class _PendingFetch:
             self.answer((yield from self.read()))
 
     def has_enough(self) -> bool:
-        """Whether to answer now: min_bytes is reached or a partition has an error."""
+        """Return whether to respond now: min_bytes is reached or a partition has an error."""
         has_error, has_data = self.outlook()
         if has_error or self.min_bytes == 1:
             return has_error or has_data
@@ -299,7 +301,7 @@ class _PendingFetch:
         return readable >= self.min_bytes
 
     def finish(self) -> None:
-        """Answer with the records available."""
+        """Respond with the records available."""
         self._leave()
         if self.context.closed:
             self.context.reply(FetchResponse())  # never read, but the connection must learn that the request has ended
@@ -307,7 +309,7 @@ class _PendingFetch:
             self.answer(run_through(self.read()))
 
     def _leave(self) -> None:
-        """Wait no longer."""
+        """Stop waiting: remove the request from its partitions and cancel its timer."""
         for _key, _asked, partition in self.present:
             partition.forget(self)
         if self._timer is not None:
@@ -318,7 +320,7 @@ class _PendingFetch:
     # Reading
 
     def read(self) -> TaskSteps:
-        """A response for every partition, in order; unknown partitions last."""
+        """Return the response for every partition, in order; unknown partitions last."""
         self._has_news = self._is_large = self._names_leaders = False
         is_long = len(self.present) > MANY
         left = min(self.max_bytes, self.context.room)
@@ -349,7 +351,7 @@ class _PendingFetch:
                 wants_aborted = self.committed_only and hindrance is None
                 aborted = self._aborted(asked, partition, data) if wants_aborted else None
             except UNREADABLE as failure:
-                # The caller that woke us, such as the log's writer, must continue: only this partition is unreadable.
+                # The caller of `wake`, such as the log's writer, must continue: only this partition is unreadable.
                 read[key] = self._refusal(asked.partition, partition.cannot_read(failure), partition)
                 continue
             if data:
@@ -389,12 +391,12 @@ class _PendingFetch:
             ErrorCode.FENCED_LEADER_EPOCH,
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ):
-            # KIP-951: tells the client the leader, so that it need not request metadata.
+            # KIP-951: the response includes the leader, so that the client need not request metadata.
             self._names_leaders = True
             data.current_leader = LeaderIdAndEpoch(partition.leader_id, partition.log.leader_epoch)
         return data
 
-    # Answering
+    # Responding
 
     def answer(self, read: dict[PartitionKey, PartitionData]) -> None:
         """Send the response for `read`."""
@@ -405,8 +407,8 @@ class _PendingFetch:
             self.context.reply_alone(response, perf_counter())
 
     def respond(self, read: dict[PartitionKey, PartitionData]) -> FetchResponse:
-        """Build the response for `read`, and update the session, or make one. A client that is throttled gets an empty
-        response, so that its session stays as it is (Kafka's FetchContext.getThrottledResponse).
+        """Build the response for `read`, and update the session or create one. A throttled client gets an empty
+        response, so that its session does not change (Kafka's FetchContext.getThrottledResponse).
         """
         session = self.session
         if session is None:
@@ -445,7 +447,7 @@ class _PendingFetch:
         return session.session_id if session is not None else NO_SESSION
 
     def _grouped(self, read: dict[PartitionKey, PartitionData]) -> list[FetchableTopicResponse]:
-        """Group adjacent partitions of the same topic: the order of partitions is part of the response."""
+        """Group adjacent partitions of one topic: the order of partitions is part of the response."""
         responses: list[FetchableTopicResponse] = []
         last: str | bytes | None = None
         for (topic_key, _), data in read.items():
@@ -469,7 +471,7 @@ def _asks(may_read: Callable[[str | None, bytes], bool], topic: str | bytes) -> 
 
 
 def _below(data: bytes | memoryview, end_offset: int) -> bytes | memoryview:
-    """The batches that begin below `end_offset`. Later bytes are not kept in memory with them."""
+    """Return the batches that begin below `end_offset`, copied if there are later ones, which are then freed."""
     for at, header in iterate_batches(data):
         if header.base_offset >= end_offset:
             return bytes(data[:at])
@@ -477,7 +479,7 @@ def _below(data: bytes | memoryview, end_offset: int) -> bytes | memoryview:
 
 
 def _next_offset(data: bytes | memoryview) -> int:
-    """The offset after the last batch."""
+    """Return the offset after the last batch."""
     next_offset = 0
     for _at, header in iterate_batches(data):
         next_offset = header.next_offset

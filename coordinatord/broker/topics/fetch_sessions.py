@@ -2,8 +2,8 @@
 
 A request is *full* (epoch 0 or -1: all partitions; 0 also requests a session) or *incremental* (a session's id and the
 next epoch: partitions to add, change and forget). The response to an incremental request omits partitions without news.
-Both sides count epochs, so a lost request or response is detected and answered with an error that makes the client
-start again with a full request. A session is only an optimisation.
+Both sides count session epochs, so a lost request or response is detected and rejected with an error that makes the
+client start again with a full request. A session is only an optimisation.
 
 Kafka keeps max.incremental.fetch.session.cache.slots sessions. A new session replaces one that has been idle for two
 minutes, or else the smallest one that is older than two minutes, if the new one is larger; otherwise no session is
@@ -26,28 +26,28 @@ FINAL_EPOCH = -1
 MAX_EPOCH = 0x7FFF_FFFF
 
 EVICTABLE_AFTER_MS = 120_000
-"""Kafka's `MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS`."""
+"""Minimum age in ms for a replacement: Kafka's `MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS`."""
 
 MAX_SESSION_PARTITIONS = 10_000
-"""A session of more partitions than this is not kept; the same number as the default of max.partitions. Kafka has no
-limit.
-"""
+"""Maximum partitions of a session; the default of max.partitions is this number, too. Kafka has no limit."""
 
 MAX_SESSION_BYTES = 64 * 1024 * 1024
-"""Of all sessions together: some 200,000 partitions. More get no session. Kafka has no limit, and one client could make
-us keep a thousand sessions of ten thousand partitions, which need not even exist."""
+"""Maximum bytes of all sessions together: some 200,000 partitions. Further requests get no session. Kafka has no limit,
+and one client could create a thousand sessions of ten thousand partitions, which need not even exist."""
 
 PARTITION_BYTES = 290
-"""What a partition of a session takes, besides its topic's name."""
+"""Memory in bytes for a partition of a session, besides its topic's name."""
 
 TopicKey = str | bytes
-"""A topic's name before v13, its id since."""
+"""A topic's name before v13, its id since then."""
 
 PartitionKey = tuple[TopicKey, int]
 
 
 def can_exist(topic: TopicKey) -> bool:
-    """Whether there can be such a topic. What cannot exist is answered, and is in no session."""
+    """Return whether a topic can have this name or id. A partition of an impossible topic gets a response, but is in no
+    session.
+    """
     return isinstance(topic, bytes) or is_topic_name(topic)
 
 
@@ -57,14 +57,14 @@ def _bytes_of(key: PartitionKey) -> int:
 
 @dataclass(slots=True, repr=False, eq=False)
 class Fetched:
-    """A partition in a fetch: what the client requests, and what its session last returned to the client."""
+    """A partition in a fetch: the client's request for it, and the state that its session last returned."""
 
     request: FetchPartition
     high_watermark: int = -1
     log_start_offset: int = -1
 
     def has_news(self, response: PartitionData) -> bool:
-        """Whether an incremental response must include the partition."""
+        """Return whether an incremental response must include the partition."""
         return bool(
             response.records
             or self.high_watermark != response.high_watermark
@@ -74,20 +74,22 @@ class Fetched:
         )
 
     def told(self, response: PartitionData) -> None:
-        """The client is told this. An error comes with a high watermark of -1: when it is resolved, there are news."""
+        """Store the state that the client receives. An error response has a high watermark of -1: so the next response
+        without the error differs and is sent.
+        """
         self.high_watermark = response.high_watermark
         self.log_start_offset = response.log_start_offset
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch of a session's next request: epochs count up from 1 and wrap to 1."""
+    """Return the session epoch of a session's next request: session epochs count up from 1 and wrap to 1."""
     if epoch < 0:
         return FINAL_EPOCH
     return 1 if epoch == MAX_EPOCH else epoch + 1
 
 
 class FetchSession:
-    """One session. `epoch` is the expected epoch of its next request."""
+    """One session. `epoch` is the session epoch expected in its next request."""
 
     __slots__ = ("bytes", "counted", "created_ms", "epoch", "partitions", "session_id", "used_ms", "uses_topic_ids")
 
@@ -97,7 +99,7 @@ class FetchSession:
         self.session_id = session_id
         self.partitions = partitions
         self.bytes = sum(map(_bytes_of, partitions))
-        #: how many of them its sessions have counted
+        #: the part of `bytes` that FetchSessions has counted
         self.counted = self.bytes
         self.uses_topic_ids = uses_topic_ids
         self.created_ms = now_ms
@@ -119,8 +121,8 @@ class FetchSession:
                 self.bytes -= _bytes_of(key)
 
     def told(self, news: dict[PartitionKey, PartitionData]) -> None:
-        """The client is told this. A partition with records moves to the end: the others come first the next time.
-        A partition that cannot exist leaves the session: its error is answered once.
+        """Store the state that the client receives. A partition with records moves to the end: the others come first in
+        the next response. A partition that cannot exist leaves the session: its error is sent once.
         """
         partitions = self.partitions
         for key, data in news.items():
@@ -150,19 +152,19 @@ class FetchSessions:
         return len(self._by_id)
 
     def close(self, session_id: int) -> None:
-        """The client has closed the session."""
+        """Remove a session that the client has closed."""
         session = self._by_id.pop(session_id, None)
         if session is not None:
             self.bytes -= session.counted
 
     def grown(self, session: FetchSession) -> bool:
-        """Count the partitions of a session that a request has changed. Returns whether it may be kept."""
+        """Count the partitions of a session that a request has changed. Return whether the session may be kept."""
         self.bytes += session.bytes - session.counted
         session.counted = session.bytes
         return len(session.partitions) <= MAX_SESSION_PARTITIONS and self.bytes <= MAX_SESSION_BYTES
 
     def find(self, session_id: int, epoch: int, *, uses_topic_ids: bool) -> FetchSession | ErrorCode:
-        """The session of an incremental request, or the error that ends it."""
+        """Return the session of an incremental request, or the error that ends it."""
         session = self._by_id.get(session_id)
         if session is None:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -173,7 +175,7 @@ class FetchSessions:
         return session
 
     def used(self, session: FetchSession, now_ms: int) -> None:
-        """An incremental request has been accepted: the next one must have the next epoch."""
+        """Note an accepted incremental request: the next one must have the next session epoch."""
         session.used_ms = now_ms
         session.epoch = next_epoch(session.epoch)
         self._by_id[session.session_id] = self._by_id.pop(session.session_id)
@@ -181,7 +183,7 @@ class FetchSessions:
     def create(
         self, partitions: dict[PartitionKey, Fetched], *, uses_topic_ids: bool, now_ms: int
     ) -> FetchSession | None:
-        """Create a session for the partitions of a full request, if there is room."""
+        """Create a session for the partitions of a full request, if there is room; None otherwise."""
         size = len(partitions)
         if size > MAX_SESSION_PARTITIONS:
             return None
@@ -196,12 +198,12 @@ class FetchSessions:
         return session
 
     def _evict(self, size: int, now_ms: int) -> bool:
-        """Make room for a session of `size` partitions."""
+        """Make room for a session of `size` partitions; return whether that succeeded."""
         victim = next(iter(self._by_id.values()), None)
         if victim is None:
             return False
         if now_ms - victim.used_ms <= EVICTABLE_AFTER_MS:
-            # Age as of the last use: Kafka sorts sessions when they are used.
+            # Age at the last use: Kafka sorts sessions when they are used.
             old = [each for each in self._by_id.values() if each.used_ms - each.created_ms > EVICTABLE_AFTER_MS]
             victim = min(old, key=lambda each: (len(each.partitions), each.session_id), default=None)
             if victim is None or (size, 0) < (len(victim.partitions), victim.session_id):
@@ -211,7 +213,7 @@ class FetchSessions:
 
 
 def asked_in(request: FetchRequest, uses_topic_ids: bool) -> dict[PartitionKey, Fetched]:
-    """The partitions of the request. Of a partition that is named twice, the last entry counts."""
+    """Return the partitions of the request. If a partition is named twice, its last entry counts."""
     return {
         (topic.topic_id if uses_topic_ids else topic.topic, partition.partition): Fetched(partition)
         for topic in request.topics
@@ -220,7 +222,7 @@ def asked_in(request: FetchRequest, uses_topic_ids: bool) -> dict[PartitionKey, 
 
 
 def forgotten_in(request: FetchRequest, uses_topic_ids: bool) -> list[PartitionKey]:
-    """The partitions that an incremental request takes out of its session."""
+    """Return the partitions that an incremental request removes from its session."""
     return [
         (topic.topic_id if uses_topic_ids else topic.topic, index)
         for topic in request.forgotten_topics_data

@@ -50,19 +50,19 @@ SINCE_VERSION = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
-"""Special (negative) timestamp -> the first version that knows it; other negative timestamps mean nothing."""
+"""Special (negative) timestamp -> the first version that supports it; other negative timestamps mean nothing."""
 
 READ_COMMITTED = 1
 CONSUMER = -1
-"""`replica_id` of a consumer; followers and tools see records up to the log's end."""
+"""`replica_id` of a consumer; followers and tools read records up to the log end offset."""
 
 
 READ_TOGETHER = 100
-"""Lookups that begin together. To begin one takes a microsecond for each segment of the log."""
+"""Lookups that begin together. Each begin takes a microsecond for each segment of the log."""
 READ_S = 0.020
-"""Seconds for which lookups run on the other thread before a job of another request has its turn there."""
+"""Seconds for which lookups run on the other thread before a job of another request may run there."""
 ATTEMPTS = 3
-"""How often a lookup begins that finds its files removed or replaced, as retention and the cleaner do."""
+"""Number of times that a lookup is begun whose files are removed or replaced, as retention and the cleaner do."""
 
 
 class _ToRead:
@@ -78,7 +78,7 @@ class _ToRead:
         self.failure: Exception | None = None
 
     def found(self, record: TimestampOffset | None) -> None:
-        """Fill in the answer."""
+        """Store the result in the response."""
         self.failure = None
         if record is not None and record.offset < self.end:
             response = self.response
@@ -86,20 +86,20 @@ class _ToRead:
 
 
 class Offsets:
-    """The handlers."""
+    """The handlers of ListOffsets and OffsetForLeaderEpoch."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
         self.lookups = TimeLookups()
 
     def handlers(self) -> dict[int, Any]:
-        """By api key."""
+        """Return the handlers by API key."""
         return {ApiKey.LIST_OFFSETS: self.list_offsets, ApiKey.OFFSET_FOR_LEADER_EPOCH: self.offset_for_leader_epoch}
 
     def list_offsets(
         self, context: RequestContext, request: ListOffsetsRequest
     ) -> ListOffsetsResponse | CooperativeTask:
-        """A partition that is named twice is rejected, as in Kafka."""
+        """Return the response or its steps. A partition that is named twice is rejected, as in Kafka."""
         steps = self._list(context.api_version, request)
         count = sum(len(topic.partitions) for topic in request.topics)
         reads = any(_reads(asked.timestamp) for topic in request.topics for asked in topic.partitions)
@@ -172,7 +172,7 @@ class Offsets:
         return _ToRead(index, partition, timestamp, end)
 
     def _read(self, to_read: list[_ToRead]) -> TaskSteps:
-        """Fill in the answers for which the log must be read. If its files have changed meanwhile, begin again."""
+        """Complete the responses for which the log must be read. If its files have changed meanwhile, begin again."""
         for first in range(0, len(to_read), READ_TOGETHER):
             together = some = to_read[first : first + READ_TOGETHER]
             for _ in range(ATTEMPTS):
@@ -195,7 +195,7 @@ class Offsets:
     def offset_for_leader_epoch(
         self, _context: RequestContext, request: OffsetForLeaderEpochRequest
     ) -> OffsetForLeaderEpochResponse:
-        """The end of an epoch: consumers ask for it after a change of the leader, before they continue (KIP-320)."""
+        """Return the end of a leader epoch. Consumers request it after a change of the leader (KIP-320)."""
         return OffsetForLeaderEpochResponse(
             0,
             [
@@ -220,7 +220,7 @@ class Offsets:
 
 
 def _reads(timestamp: int) -> bool:
-    """Whether the answer is in the log."""
+    """Return whether the lookup must read the log."""
     return timestamp >= 0 or timestamp == MAX_TIMESTAMP
 
 
@@ -235,7 +235,7 @@ def _reading(lookups: list[tuple[_ToRead, Lookup]]) -> Generator[None, None, Non
 
 
 def _advance(reading: Generator[None, None, None]) -> bool:
-    """Run lookups for `READ_S`; whether some are left."""
+    """Run lookups for `READ_S` seconds; return whether some are left."""
     end_s = perf_counter() + READ_S
     return any(perf_counter() >= end_s for _ in reading)
 

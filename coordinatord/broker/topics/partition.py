@@ -1,9 +1,9 @@
-"""One partition of a topic: its log, the rules for appends, its producers, and the fetches that wait for it.
+"""One partition of a topic: its log, the rules for appends, its producers, and the fetches that wait for its records.
 
 Producer state, which includes the start of open transactions, is loaded when first needed: from a snapshot, then the
 headers of the batches after it. A snapshot is written after every `SNAPSHOT_INTERVAL_BATCHES` batches and at a clean
 stop, so that loading after a crash reads few headers however long the log is. A snapshot is a hint, not the authority:
-one that is damaged or ahead of the log is discarded.
+a snapshot that is damaged or ahead of the log is discarded.
 """
 
 from __future__ import annotations
@@ -32,22 +32,23 @@ log = get_logger("coordinatord.broker.topics")
 NO_LEADER_EPOCH: Final = -1
 
 UNREADABLE: Final = (OSError, LogError, DecodeError)
-"""The exceptions of reading a log whose disk or files are damaged."""
+"""The exceptions raised by reads of a log whose disk or files are damaged."""
 
 SNAPSHOT_INTERVAL_BATCHES = 10_000
-"""About 50 ms of reading headers after a crash; a snapshot of a hundred producers takes 0.2 ms."""
+"""Batches between two snapshots: about 50 ms of reading headers after a crash. A snapshot of a hundred producers takes
+0.2 ms."""
 
 SNAPSHOTS_KEPT = 2
-"""More than one, because snapshots are not flushed and a power failure may destroy the newest."""
+"""Number of snapshots kept: several, because snapshots are not flushed and a power failure may destroy the newest."""
 
 MAX_REREAD_OFFSETS = 1_000_000
-"""A log longer than this that has only one snapshot is not read from its start."""
+"""Maximum length, in offsets, of a log that is read from its start because it has only one snapshot."""
 
 
 class Partition:
-    """`topic_id` is 16 bytes. `last_epoch` is the log writer's epoch of the last append to this partition, `markers`
-    the number of transactions ended in it since the start. Where `is_here` is false, another node leads the partition:
-    only `leader_id` is valid then, and the log cannot be used.
+    """A partition. `topic_id` is 16 bytes. `last_epoch` is the flush epoch of the last append to this partition,
+    `markers` the number of transactions ended in it since the start. Where `is_here` is false, another node leads the
+    partition: then only `leader_id` is valid, and the log cannot be used.
     """
 
     __slots__ = (
@@ -91,7 +92,7 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """The end for read_committed consumers: the offset of the first record whose transaction is undecided."""
+        """Return the end for read_committed consumers: the offset of the first record of an undecided transaction."""
         high_watermark = self.log.high_watermark
         producers = self._producers
         if producers is None:
@@ -103,32 +104,33 @@ class Partition:
 
     @property
     def first_unstable_offset(self) -> int:
-        """The last stable offset, or the log's end while the producer state has not been loaded."""
+        """Return the last stable offset, or the log end offset while the producer state has not been loaded."""
         return self.log.end_offset if self._producers is None else self.last_stable_offset
 
     @property
     def has_aborted(self) -> bool:
-        """Whether `aborted_transactions` may have any."""
+        """Return whether `aborted_transactions` may return any."""
         return not self._aborted.is_empty
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[Aborted]:
-        """The aborted transactions with records in [offset, end_offset), for consumers to skip."""
+        """Return the aborted transactions with records in [offset, end_offset), for consumers to skip."""
         return self._aborted.between(offset, end_offset)
 
     def epoch_error(self, current_leader_epoch: int) -> ErrorCode | None:
-        """The error of a client's leader epoch (KIP-320), None when it is current; below 0 it is not checked."""
+        """Return the error of a client's leader epoch (KIP-320), None when it is current or negative (not checked)."""
         known = self.log.leader_epoch
         if current_leader_epoch < 0 or current_leader_epoch == known:
             return None
         return ErrorCode.FENCED_LEADER_EPOCH if current_leader_epoch < known else ErrorCode.UNKNOWN_LEADER_EPOCH
 
     def end_of(self, leader_epoch: int) -> tuple[int, int] | None:
-        """(the last epoch up to `leader_epoch`, its end offset); None for one that is not known."""
+        """Return (the last leader epoch up to `leader_epoch`, its end offset); None for an unknown leader epoch."""
         return leader_epoch_cache.end_of(self.log.leader_epochs, leader_epoch, self.log.end_offset)
 
     def divergence(self, offset: int, last_epoch: int) -> tuple[int, int] | ErrorCode | None:
-        """(epoch, end offset) up to which the log is that of a reader at `offset` whose last record had the epoch
-        `last_epoch`; None if all of it is. The errors and their order are those of Kafka's Partition.readRecords.
+        """Return (leader epoch, end offset) up to which the log agrees with that of a reader at `offset` whose last
+        record had the leader epoch `last_epoch`; None if all of it agrees. The errors and their order are those of
+        Kafka's Partition.readRecords.
         """
         found = self.end_of(last_epoch)
         if found is None or offset < self.log.log_start_offset:
@@ -136,7 +138,7 @@ class Partition:
         return found if found[0] < last_epoch or found[1] < offset else None
 
     def hinders(self, asked: FetchPartition, *, is_follower: bool) -> ErrorCode | tuple[int, int] | None:
-        """Why a fetch gets no records: an error, or (epoch, end offset) up to which the log is the reader's."""
+        """Return why a fetch gets no records: an error, or (leader epoch, end offset) up to which the logs agree."""
         log = self.log
         if log.deleted:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -159,7 +161,7 @@ class Partition:
         return None
 
     def cannot_read(self, error: Exception) -> ErrorCode:
-        """The error code for a log that could not be read: the client retries later and continues with its other
+        """Return the error code for a log that could not be read: the client retries later and continues with its other
         partitions. The failure is logged once, not at each attempt.
         """
         if str(error) != self._unreadable:
@@ -181,7 +183,7 @@ class Partition:
             self.log.on_visible = None
 
     def wake(self) -> None:
-        """More can be read. One who cannot be told keeps it from no other."""
+        """Call every waiter because more can be read. An exception of one waiter does not stop the calls."""
         broken: Exception | None = None
         for wake in list(self.waiters.values()):
             try:
@@ -195,13 +197,15 @@ class Partition:
 
     @property
     def producers(self) -> Producers:
-        """The state of idempotent producers."""
+        """Return the state of idempotent producers."""
         if self._producers is None:
             self._producers = self._load_producers()
         return self._producers
 
     def appended(self, header: BatchHeader, base_offset: int) -> None:
-        """A batch was appended. One without a producer id only counts towards a snapshot, so that loads stay short."""
+        """Record an appended batch. A batch without a producer id only counts towards the next snapshot, so that loads
+        stay short.
+        """
         if header.producer_id >= 0:
             self.producers.appended(header, base_offset)
         elif self._producers is None:
@@ -211,7 +215,7 @@ class Partition:
         self._count_batch()
 
     def marked(self, header: BatchHeader, offset: int, *, aborted: bool, coordinator_epoch: int) -> None:
-        """A commit or abort marker was appended."""
+        """Record an appended commit or abort marker."""
         self.markers += 1
         found = self.producers.marked(header, offset, aborted=aborted, coordinator_epoch=coordinator_epoch)
         if found is not None:
@@ -219,7 +223,7 @@ class Partition:
         self._count_batch()
 
     def loaded(self, producers: Producers, aborted: list[Aborted]) -> None:
-        """Take over producer state that a caller has rebuilt by reading the whole log."""
+        """Take over producer state that the caller has rebuilt by reading the whole log."""
         self._producers = producers
         self._aborted.load(0)
         for entry in aborted:
@@ -235,7 +239,7 @@ class Partition:
         return self._producers.expire(now_ms, idle_ms) if self._producers is not None else 0
 
     def write_snapshot(self, *, flush: bool = False) -> None:
-        """Write the producer state, unless nothing has changed. A failure only costs time at the next start."""
+        """Write the producer state, unless nothing has changed. A failed write only costs time at the next start."""
         if not self._since_snapshot or self._producers is None or self.log.deleted or not self.log.on_disk:
             return
         self._since_snapshot = 0
@@ -256,7 +260,9 @@ class Partition:
             self._remove(offset)
 
     def drop_snapshots_ahead(self) -> None:
-        """Call after an unclean stop, before any append: the log may have lost batches that a snapshot includes."""
+        """Drop snapshots beyond the log's end. Call this after an unclean stop, before any append: the log may have
+        lost batches that a snapshot includes.
+        """
         for offset in self._snapshots():
             if offset > self.log.end_offset:
                 self._remove(offset)
@@ -277,10 +283,10 @@ class Partition:
         return producers
 
     def _snapshots_to_begin_at(self) -> list[int]:
-        """All snapshots but the newest, ascending. A snapshot holds only the last batch of each producer (Kafka's
-        format). A producer that had several batches in flight when we were killed sends all of them again, and they
-        must be recognised as duplicates. So the batches before the newest snapshot are read, too, except where that
-        would be the whole of a long log from another broker.
+        """Return all snapshots but the newest, ascending. A snapshot holds only the last batch of each producer
+        (Kafka's format). A producer that had several batches in flight when this process was killed sends all of them
+        again, and they must be recognised as duplicates. So the batches before the newest snapshot are read, too,
+        except where that would be the whole of a long log from another broker.
         """
         offsets = self._snapshots()
         if len(offsets) == 1 and offsets[0] - self.log.log_start_offset > MAX_REREAD_OFFSETS:
@@ -299,13 +305,13 @@ class Partition:
             self._aborted.add(found)
 
     def _marker(self, header: BatchHeader) -> tuple[ControlType, int] | None:
-        """Type and coordinator epoch of the control batch with this header; None when it does not end a transaction."""
+        """Return type and coordinator epoch of the control batch with this header; None if it ends no transaction."""
         data = self.log.read(header.base_offset, 0)
         entries = key_values(data, 0, read_header(data))
         return read_end_marker(*entries[0][2:]) if entries else None
 
     def _snapshots(self) -> list[int]:
-        """Offsets of the existing snapshots, ascending."""
+        """Return the offsets of the existing snapshots, ascending."""
         if not self.log.on_disk:
             return []
         try:

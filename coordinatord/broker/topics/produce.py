@@ -5,10 +5,10 @@ appended, independently of the other partitions. The response waits until the lo
 acks=1 as with acks=all, since there is one replica; a retry waits for the original batch. acks=0 gets no response; as
 in Kafka, an error then closes the connection, which is all that such a producer can notice.
 
-A transactional batch is accepted when its partition is part of the producer's transaction: the transaction coordinator
-is asked when the producer has no open transaction in the partition (KIP-890,
-transaction.partition.verification.enable). Since v12 it is asked to add the partition. The coordinator's record of the
-transaction is durable before the batch is appended, so that the batch gets its marker whatever happens.
+A transactional batch is accepted when its partition is part of the producer's transaction. When the producer has no
+open transaction in the partition, the broker verifies that with the transaction coordinator (KIP-890,
+transaction.partition.verification.enable); since v12 it requests that the coordinator add the partition. The
+coordinator's record of the transaction is durable before the batch is appended, so that the batch always gets a marker.
 """
 
 from __future__ import annotations
@@ -68,26 +68,26 @@ _ATTRIBUTES_AT = 21
 """Position of the attributes (int16) in a batch."""
 
 MAX_WAITING_BYTES = 64 * 1024 * 1024
-"""Bytes of batches that wait for the log, of all connections; with more, a Produce request waits unserved, and nothing
-is read behind it. So a slow disk costs this much, and one request of each producer. A group that commits does not wait
-behind producers."""
+"""Bytes of batches that wait for the log, of all connections. Above this limit a Produce request waits unhandled, and
+its connection is not read. So a slow disk costs at most this memory and one request of each producer, and offset
+commits do not wait for produced batches."""
 
 
 MAX_PARTITIONS = 4_000
-"""Partitions of one Produce request: what is answered in some 15 ms, and 400 KB of the smallest batches. A request of
-more closes its connection.
+"""Maximum partitions of a Produce request: some 15 ms of work, and 400 KB of the smallest batches. A request with more
+closes its connection.
 """
 
 MANY_BYTES = 16 * 1024
-"""A shorter request cannot list so many."""
+"""Request size in bytes below which a request cannot list more than `MAX_PARTITIONS`."""
 
 
 _Done = tuple[PartitionProduceResponse, int]
-"""The result for one partition's batch: its response, and the log epoch that this waits for, 0 for none."""
+"""The result for one partition's batch: its response, and the flush epoch that the response waits for, 0 for none."""
 
 
 Checks = dict[int, Checked]
-"""The checked records of a request, by the id() of their part of it."""
+"""The checked records of a request, by the id() of their part of the request."""
 
 
 class _Transactional(NamedTuple):
@@ -99,7 +99,7 @@ class _Transactional(NamedTuple):
 
 
 class ProduceRequestHandler:
-    """The handler. `verifies`: transaction.partition.verification.enable."""
+    """The handler of Produce requests. `verifies`: transaction.partition.verification.enable."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class ProduceRequestHandler:
         self.transactions: TransactionCoordinator = NoCoordinator()
 
     def handlers(self) -> dict[int, Any]:
-        """By api key."""
+        """Return the handlers by API key."""
         return {ApiKey.PRODUCE: self.produce}
 
     # Produce
@@ -131,8 +131,9 @@ class ProduceRequestHandler:
         told: VerificationResult | None = None,
         checks: Checks | None = None,
     ) -> ProduceResponse | None:
-        """None when the response waits for the log, for another node, or for the checks of many records, or when
-        acks=0. While too much waits for the log, the request waits, too, and its connection is not read.
+        """Return None when the response waits for the log, for another node, or for the checks of many records, or when
+        acks=0. While more than `MAX_WAITING_BYTES` wait for the log, the request waits, too, and its connection is not
+        read.
         """
         if context.admitted is not None:
             request = _admitted(context, request)
@@ -185,13 +186,13 @@ class ProduceRequestHandler:
             )
 
     def _give_up(self, context: RequestContext, request: ProduceRequest) -> None:
-        """The log has failed."""
+        """Respond with an error after the log has failed."""
         response = self._answer(context, request, refuse_all(request, ErrorCode.KAFKA_STORAGE_ERROR), 0)
         if response is not None:
             context.reply(response)
 
     def _check(self, context: RequestContext, request: ProduceRequest) -> Checks | None:
-        """The checked records; None if another thread checks them and the request is resumed then."""
+        """Return the checked records; None if another thread checks them, which resumes the request afterwards."""
         version, now_ms = context.api_version, self.now_ms()
         keys: list[int] = []
         batches: list[ToCheck] = []
@@ -230,7 +231,7 @@ class ProduceRequestHandler:
             context.reply(response)
 
     def _markers(self, transactional: _Transactional) -> dict[TopicPartition, int]:
-        """The number of markers appended to each partition so far."""
+        """Return the number of markers appended to each partition so far."""
         markers = {}
         for topic_key, index in transactional.partitions:
             topic = self._topic(topic_key)
@@ -241,7 +242,7 @@ class ProduceRequestHandler:
     def _participation(
         self, request: ProduceRequest, version: int, transactional: _Transactional, told: VerificationResult | None
     ) -> Participation:
-        """The errors of transactional batches whose partitions are not verified as part of the transaction."""
+        """Return the errors of transactional batches whose partitions are not verified as part of the transaction."""
         adds = version >= ADDS_PARTITIONS_FROM
         if not adds and not self.verifies:
             return Participation({}, 0)
@@ -276,7 +277,7 @@ class ProduceRequestHandler:
                 errors[key] = error
                 partition.producers.unverified(producer_id, base_sequence)
             elif adds and base_sequence > 0 and partition.producers.last_sequence(producer_id) < 0:
-                # Each transaction has its own epoch, so its first batch in a partition has sequence 0.
+                # Each transaction has its own producer epoch, so its first batch in a partition has sequence 0.
                 errors[key] = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         return Participation(errors, answer.epoch)
 
@@ -321,7 +322,7 @@ class ProduceRequestHandler:
         return self._answer(context, request, response, highest_epoch)
 
     def _add_leaders(self, response: ProduceResponse, context: RequestContext) -> None:
-        """KIP-951: the addresses of the nodes that lead the partitions rejected here."""
+        """Add the addresses of the nodes that lead the partitions rejected here (KIP-951)."""
         leaders = {
             partition.current_leader.leader_id
             for topic in response.responses
@@ -365,7 +366,7 @@ class ProduceRequestHandler:
         if not -1 <= acks <= 1:
             return refused_with(index, ErrorCode.INVALID_REQUIRED_ACKS), 0
         if topic.internal:
-            # Kafka allows a client that calls itself __admin_client; here the coordinator would not see its records.
+            # Kafka accepts the client id __admin_client; here the coordinator would not read that client's records.
             return refused_with(index, ErrorCode.INVALID_TOPIC_EXCEPTION), 0
         partition = topic.partitions[index]
         if not partition.is_here:
@@ -404,8 +405,8 @@ class ProduceRequestHandler:
 
 
 def _admitted(context: RequestContext, request: ProduceRequest) -> ProduceRequest:
-    """The request without the topics that the client may not write; `Admitted.refused` gets their answers. The request
-    may have been decoded again since it was first asked for.
+    """Return the request without the topics that the client may not write; `Admitted.refused` gets their responses. The
+    request may have been decoded again since its first authorization.
     """
     admitted = context.admitted
     assert admitted is not None
@@ -422,8 +423,8 @@ def _admitted(context: RequestContext, request: ProduceRequest) -> ProduceReques
 
 
 def _transactional(request: ProduceRequest, version: int) -> _Transactional | ErrorCode | None:
-    """The request's transactional batches, None when it has none; recognised by their headers even if invalid
-    otherwise. They must have a transactional id and a single producer, else an error is returned.
+    """Return the request's transactional batches, None when it has none, recognised by their headers even if they are
+    invalid otherwise. Without a transactional id or with several producers, an error is returned.
     """
     found: dict[tuple[str | bytes, int], int] = {}
     producer: tuple[int, int] | None = None

@@ -2,8 +2,8 @@
 protocol.
 
 A change is made under the lock, after all changes of other workers have been applied. Their changes are also applied
-when the supervisor announces them, when a request asks for all topics, and when it asks for an unknown topic: another
-worker may have told the client of that topic a moment ago.
+when the supervisor announces them, when a request lists all topics, and when a request names an unknown topic: another
+worker may have just returned that topic to the client.
 
 Changes are applied at once; the consequences of a deletion (groups delete offsets, consumers are woken) follow in the
 event loop's next iteration, since a handler may be running.
@@ -30,7 +30,7 @@ from coordinatord.transport.net.cooperative_tasks import Wait
 from kafka_wire.schema import ZERO_UUID
 
 LOOKS, LOOK_MS = 1_000, 10
-"""How often steps look whether another process still has the lock, and how far apart."""
+"""Number of attempts of steps to take the lock while another process has it, and the time between two (ms)."""
 
 Key = TypeVar("Key")
 
@@ -52,8 +52,8 @@ class _Known(dict[Key, Topic]):
 
 
 class SharedCatalogue(Catalogue):
-    """`on_removed(logs)` removes this worker's logs of deleted topics; `on_gone(topics)` handles the consequences and
-    calls `followed` when that is done. Both are set before the first request.
+    """The shared catalogue. `on_removed(logs)` removes this worker's logs of deleted topics; `on_gone(topics)` handles
+    the consequences and calls `followed` when that is done. Both are set before the first request.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class SharedCatalogue(Catalogue):
         call_soon: Callable[..., object],
         after_ms: Callable[[int, Callable[[], object]], object],
     ) -> None:
-        """`after_ms(ms, callback)` calls back later."""
+        """Load the catalogue. `after_ms(ms, callback)` calls `callback` after `ms` milliseconds."""
         self._shared = shared
         self._call_soon = call_soon
         self._after_ms = after_ms
@@ -114,7 +114,7 @@ class SharedCatalogue(Catalogue):
         self._call_soon(self._tell_gone)
 
     def catch_up(self) -> None:
-        """Loading is complete: groups can be told of topics that were deleted while this worker was down."""
+        """Handle the deletions of topics while this worker was down. Called when loading is complete."""
         self._is_behind = False
         self.on_gone([(deletion.topic, topic_id) for topic_id, deletion in self._content.deleting.items()])
 
@@ -124,7 +124,7 @@ class SharedCatalogue(Catalogue):
             self._shared.follow(self._nodes.worker, self._content.change)
 
     def led_by_others(self) -> None:
-        """Nodes of other machines have taken seats, or lost them."""
+        """Apply changed partition leaders: nodes of other machines have taken partitions over, or lost them."""
         for topic in self:
             for index, partition in enumerate(topic.partitions):
                 if not partition.is_here:
@@ -135,7 +135,7 @@ class SharedCatalogue(Catalogue):
     # The file
 
     def _load(self) -> None:
-        """The supervisor has reconciled file and directories; other workers may have made changes since then."""
+        """Load the file. The supervisor has reconciled it with the directories; other workers may have changed it."""
         self.by_name = _Known(self.refresh)
         self.by_id = _Known(self.refresh)
         self._finish_deleting()
