@@ -1,7 +1,7 @@
-"""The commands. Each lives in a module of its own that is imported when the command runs, so that `serve` does not
-pay for what the others need.
+"""The commands of `coordinatord`.
 
-A new command: a module with a click command, and a line in COMMANDS.
+Each command has its own module, which is imported only when the command runs, so that `serve` does not load the
+dependencies of the other commands. To add a command, add a module with a click command, and a line in COMMANDS.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ COMMANDS = {
     ),
     "completion": ("coordinatord.cli.completion", "completion", "Print the completion of a shell."),
 }
-"""Name -> (module, attribute, line in the list of commands)."""
+"""Command name -> (module, attribute, description in the list of commands)."""
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands' names and imports the one that is run. `known` is such a table as COMMANDS."""
+    """A click group that imports only the command that is run. `known` is a table in the form of COMMANDS."""
 
     def __init__(self, *arguments: Any, known: Mapping[str, tuple[str, str, str]], **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -78,7 +78,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(context, args)
 
     def invoke(self, context: click.Context) -> Any:
-        """Run the command. What no command has expected of the file system is one sentence, with the path."""
+        """Run the command. An unhandled OSError with a path ends it with one sentence instead of a traceback."""
         try:
             return super().invoke(context)
         except click.NoSuchOption as error:
@@ -92,13 +92,13 @@ class LazyGroup(click.Group):
             fail(f"{name}: {error.strerror or error}.")
 
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
-        """Without importing the commands for their first lines."""
+        """Write the list of commands from the table, without importing the commands."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_module, _attribute, line) in self._known.items()])
 
 
 def _with_dashes(error: click.NoSuchOption, context: click.Context) -> click.NoSuchOption:
-    """The error of a subcommand that takes names, with how a name that begins with a dash is written."""
+    """Add to the error of a subcommand that takes names how to write a name that begins with a dash."""
     command = error.ctx
     if command is None or command.parent is not context or error.possibilities:
         return error
@@ -143,7 +143,7 @@ def cli() -> None:
 
 
 def main(*args: Any) -> None:
-    """The entry point of `coordinatord` and `python -m coordinatord`."""
+    """Run the command line: the entry point of `coordinatord` and `python -m coordinatord`."""
     from coordinatord.cli.terminal import echo, escape_errors
 
     escape_errors()

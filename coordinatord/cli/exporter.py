@@ -1,4 +1,4 @@
-"""`coordinatord exporter`: metrics of any Kafka cluster's groups for Prometheus, and a live page."""
+"""The command `coordinatord exporter`: metrics of any Kafka cluster's groups for Prometheus, and a live page."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def exporter(**given: Any) -> None:
 
     assume_small()
     logs.configure(given["log_format"], "info")
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its failures are told by the watcher
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # the watcher logs the failures of kafka-python
     try:
         _serve(given)
     except ModuleNotFoundError as error:
@@ -149,7 +149,7 @@ def _watcher(given: dict[str, Any], settings: dict[str, object], health: Any) ->
 
 
 def _records(bootstrap: str, settings: dict[str, object]) -> int:
-    """How many the log has, as far as the cluster can be reached now."""
+    """Return the number of records in the offsets log; 0 if the cluster cannot be reached now."""
     from coordinatord.monitoring.offsets_log.source.cluster import Cluster
     from coordinatord.monitoring.offsets_log.source.segments import SourceError
 

@@ -1,4 +1,4 @@
-"""`coordinatord groups`: list, describe, members, watch, delete and evict, against any Kafka cluster."""
+"""Subcommands of `coordinatord groups`, for any Kafka cluster: list, describe, members, watch, delete and evict."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ SOME_GROUPS = click.argument("groups", nargs=-1, required=True, callback=utf8, s
 STATES = (
     "Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "NotReady", "Dead",
 )  # fmt: skip
-"""Kafka 4.3: org.apache.kafka.common.GroupState."""
+"""Group states of Kafka 4.3: org.apache.kafka.common.GroupState."""
 TYPES = ("classic", "consumer", "share", "streams")
-"""Kafka 4.3: org.apache.kafka.common.GroupType."""
+"""Group types of Kafka 4.3: org.apache.kafka.common.GroupType."""
 DRY_RUN = "Nothing was changed: this is what --execute does."
 
 
@@ -107,7 +107,7 @@ def describe(groups: tuple[str, ...], bootstrap: str, command_config: Path | Non
 
 
 def headline(group: Group) -> str:
-    """A group in one line."""
+    """Return a one-line summary of a group."""
     size = len(group.members)
     text = f"Group {group.group_id} is {group.state}: {size} member{'' if size == 1 else 's'}"
     text += f" in epoch {group.epoch}" if group.epoch is not None else ""
@@ -116,7 +116,10 @@ def headline(group: Group) -> str:
 
 
 def _described(cluster: Cluster, names: Sequence[str]) -> dict[str, Group]:
-    """The groups by name. One that was named and is not there, or is a share or streams group, ends the command."""
+    """Return the described groups by name; `names` may contain patterns.
+
+    The command fails if a group without a pattern does not exist, or is a share or streams group.
+    """
     from coordinatord.monitoring.admin.groups import describe as ask
     from coordinatord.monitoring.admin.groups import list_groups
 
@@ -126,13 +129,13 @@ def _described(cluster: Cluster, names: Sequence[str]) -> dict[str, Group]:
     refused = [missing[name] for name in missing if name in names]
     if refused:
         fail(*refused)
-    for sentence in missing.values():  # of a group that a pattern has found, and that is not gone since
+    for sentence in missing.values():  # groups that a pattern matched, but that cannot be described
         echo(sentence, err=True)
     return {name: found[name] for name in wanted if name in found}
 
 
 def absent(cluster: Cluster, names: Sequence[str]) -> dict[str, str]:
-    """Why groups cannot be described, in a sentence for each: there is none, or it is of a type of its own."""
+    """Return, by group, a sentence why it cannot be described: it does not exist, or is a share or streams group."""
     from coordinatord.monitoring.admin.groups import list_groups
 
     kinds = {each.group_id: each.kind for each in list_groups(cluster)} if names else {}
@@ -141,7 +144,7 @@ def absent(cluster: Cluster, names: Sequence[str]) -> dict[str, str]:
 
 
 def _partitions(cluster: Cluster, group: Group) -> list[dict[str, Any]]:
-    """A row per partition that the group reads or has committed, and one per member without partitions."""
+    """Return a row per partition that is assigned or has a committed offset, and one per member without partitions."""
     from coordinatord.monitoring.admin.offsets import LATEST, at_time, committed, partitions_of
 
     done = committed(cluster, group.group_id)
@@ -247,8 +250,9 @@ def watch(groups: tuple[str, ...], bootstrap: str, command_config: Path | None, 
 
 
 def changes(name: str, before: Group | None, now: Group | None, missing: str | None = None) -> Iterator[str]:
-    """Lines for what has changed from one look to the next. `missing` is the sentence for a group that the first look
-    has not found.
+    """Yield a line for each change of a group between two snapshots; None stands for a group that does not exist.
+
+    `missing`: the sentence to print if the first snapshot does not contain the group.
     """
     if now is None:
         if missing is not None:

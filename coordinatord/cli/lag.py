@@ -1,4 +1,4 @@
-"""`coordinatord lag`: who is behind, now, from the offsets log of any Kafka cluster. Needs no Spark."""
+"""The command `coordinatord lag`: current lag of groups, from any Kafka cluster's offsets log. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from coordinatord.cli.terminal import echo, echo_data, echo_text
 from coordinatord.cli.times import now_ms, utc
 
 SMALL_BYTES = 2 << 20
-"""A log of so many bytes is decoded in plain Python sooner than numba is loaded."""
+"""Size in bytes up to which plain Python decodes a log in less time than it takes to load numba."""
 MOST_WORKERS = 8
 NEEDS = "This needs numpy and pyarrow, and kafka-python for a broker"
 
 
 class WithStatuses(click.Command):
-    """A command whose help ends with what each status means."""
+    """A command whose help text ends with the meaning of each status."""
 
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         from coordinatord.monitoring.analysis.advice import ADVICE
@@ -90,12 +90,12 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
             echo(line)
 
 
-for _option in (*SOURCE_OPTIONS, *STATUS_OPTIONS):  # of a command, in their order
+for _option in (*SOURCE_OPTIONS, *STATUS_OPTIONS):  # the help text lists them in this order
     lag = _option(lag)
 
 
 def _log_bytes(source: str) -> int:
-    """Bytes of the offsets log in a directory; too many to be small where it is something else."""
+    """Return the bytes of the offsets log in a directory; more than SMALL_BYTES if `source` is no directory."""
     directory = Path(source)
     if not directory.is_dir():
         return SMALL_BYTES + 1
@@ -137,7 +137,10 @@ def _looks(groups: Sequence[str], given: dict[str, Any]) -> Any:
 
 
 def _share_of_the_log(bootstrap: str, settings: Mapping[str, Any], groups: Sequence[str]) -> dict[str, str]:
-    """The option for the partitions of the log that the named groups have; nothing for all. SourceError."""
+    """Return the reader option that selects the log partitions of the named groups; empty if all partitions are needed.
+
+    Raises SourceError.
+    """
     from coordinatord.monitoring.offsets_log.source.cluster import Cluster
     from coordinatord.monitoring.offsets_log.source.options import PATIENCE_S
     from coordinatord.transport.cluster.partitioner import partition_for
@@ -151,7 +154,7 @@ def _share_of_the_log(bootstrap: str, settings: Mapping[str, Any], groups: Seque
 
 
 def _tell_gaps(found: Any) -> None:
-    """What is missing in the answer, and why."""
+    """Print to stderr which data are missing in the result, and why."""
     if found.undecoded:
         echo(f"{undecoded(found.undecoded)}: what groups wrote there is missing here", err=True)
     if found.absent or found.leaderless:
@@ -164,7 +167,7 @@ def _tell_gaps(found: Any) -> None:
 
 
 def _check_known(groups: Sequence[str], found: Any) -> None:
-    """A group that was named and is not there is a mistake; a pattern may match nothing."""
+    """Fail if a group that was named without a pattern does not exist; a pattern may match nothing."""
     known = {row.group_id for row in found.groups} | found.members.keys()
     missing = [group for group in groups if group not in known and not is_pattern(group)]
     if missing:
@@ -177,12 +180,15 @@ def _check_known(groups: Sequence[str], found: Any) -> None:
 
 
 def _watch(looks: Any, found: Any, with_partitions: bool, interval: float) -> None:
-    """Each look connects anew, and waits for a broker that restarts."""
+    """Print snapshots every `interval` seconds until Ctrl-C.
+
+    Each snapshot opens new connections, and waits for a broker that restarts.
+    """
     from coordinatord.monitoring.offsets_log.source.shared_connections import shared
 
     try:
         while True:
-            click.clear()  # a terminal's screen; elsewhere nothing
+            click.clear()  # without effect if stdout is not a terminal
             for line in _tell(found, with_partitions=with_partitions):
                 echo(line)
             echo()
@@ -195,8 +201,10 @@ def _watch(looks: Any, found: Any, with_partitions: bool, interval: float) -> No
 
 
 def _csv(rows: Sequence[Any]) -> str:
-    """What a terminal would obey is escaped, wherever this goes. A name that a spreadsheet takes for a formula stays as
-    it is: other programs look for it.
+    """Return rows as CSV.
+
+    Control characters are escaped even if the output is not a terminal. A name that a spreadsheet takes for a formula
+    is not changed: other programs compare these names.
     """
     from coordinatord.monitoring.analysis.current_lag import Now
 
@@ -208,7 +216,7 @@ def _csv(rows: Sequence[Any]) -> str:
 
 
 def _tell(found: Any, *, with_partitions: bool) -> Iterator[str]:
-    """The groups, the most urgent first; with their partitions if they were asked for."""
+    """Yield the lines of a snapshot: the groups, the most urgent first, and with `with_partitions` their partitions."""
     if not found.groups:
         yield f"No group has committed an offset ({found.records:,} records)."
         return
@@ -237,7 +245,7 @@ def _tell(found: Any, *, with_partitions: bool) -> Iterator[str]:
 
 
 def headline(at_ms: int, groups: Sequence[Any]) -> str:
-    """How many groups there are, and how many need somebody. `groups` are analysis.groups.GroupNow."""
+    """Return a line with the number of groups, and how many are urgent. `groups` are analysis.groups.GroupNow."""
     from coordinatord.monitoring.analysis.severity import is_urgent
 
     urgent = sum(is_urgent(row.status) for row in groups)
@@ -247,7 +255,7 @@ def headline(at_ms: int, groups: Sequence[Any]) -> str:
 
 
 def group_lines(at_ms: int, groups: Sequence[Any], members: Mapping[str, int]) -> Iterator[str]:
-    """The groups as a table. `groups` are analysis.groups.GroupNow, `members` counts by group."""
+    """Yield the groups as a table. `groups` are analysis.groups.GroupNow, `members` is the member count by group."""
     yield from lines(
         ("GROUP", "STATUS", ">UNREAD", ">TIME LAG", ">MEMBERS", ">LAST COMMIT", "/WHY"),
         (

@@ -1,7 +1,7 @@
-"""Settings from their sources: defaults, then a file, then the environment, then flags; what comes later wins.
+"""Settings from their sources: defaults, then a file, then the environment, then flags. A later source wins.
 
-Every entry keeps where it came from, so that an error and `coordinatord settings` can say it. All that is wrong is
-found in one go and raised as one `ConfigError`, a sentence per problem.
+Every entry stores its origin for error messages and for `coordinatord settings`. All problems are collected and raised
+as one `ConfigError`, with a sentence per problem.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ SHORTHANDS: dict[str, str] = {
     "log-format": "logging.format",
     "log-level": "logging.level",
 }
-"""Options of `serve` that are settings by a short name; COORDINATORD_DATA_DIR and so on work too."""
+"""Settings that `serve` also accepts as options with short names: option name -> setting. Environment variables of the
+short names, such as COORDINATORD_DATA_DIR, work too.
+"""
 
-# Kubernetes describes every service of a namespace in the environment of its pods; one that is called "coordinatord" is
-# not a setting. Neither is what compose files interpolate.
+# Kubernetes describes every service of a namespace in the environment of its pods; the variables of a service with the
+# name "coordinatord" are not settings. Variables that compose files interpolate are not settings either.
 _NO_SETTING = re.compile(r"(SERVICE_HOST|(SERVICE_)?PORT(_.*)?|IMAGE|VERSION)")
 
 
 class ConfigError(Exception):
-    """Settings that cannot be used. One sentence per problem: what is wrong, and what to do."""
+    """Settings that cannot be used. `problems` has one sentence per problem: the fault and its remedy."""
 
     def __init__(self, *problems: str) -> None:
         super().__init__("\n".join(problems))
@@ -45,7 +47,7 @@ class ConfigError(Exception):
 
 @frozen
 class Entry(FrozenValue):
-    """A name and a value as somebody wrote them, and where."""
+    """A setting as written in a source: name, value before parsing, and origin."""
 
     name: str
     value: object
@@ -54,18 +56,18 @@ class Entry(FrozenValue):
 
 @frozen
 class Loaded(FrozenValue):
-    """Settings that can be used, and what there is to tell about them."""
+    """Valid settings, their origins, and warnings for the user."""
 
     settings: Settings
     origins: dict[str, str]
-    """Name -> where its value came from, for those that are not defaults."""
+    """Name -> origin of the value, for the settings that a source contains."""
     warnings: tuple[str, ...]
 
 
 def load(
     *, file: Path | None = None, environment: Mapping[str, str] | None = None, flags: Iterable[Entry] = ()
 ) -> Loaded:
-    """Read all sources and check what they say together. Raises ConfigError."""
+    """Read all sources, merge them, and check the result. Raises ConfigError with all problems."""
     problems: list[str] = []
     entries: list[Entry] = []
     try:
@@ -74,7 +76,7 @@ def load(
         problems += error.problems
         from_file = []
     for source in (from_file, from_environment(environment or {}), flags):
-        # Where a source gives a setting by both its names, Kafka's newer name wins, whatever their order.
+        # If a source has a setting under both of its names, Kafka's newer name wins, in whatever order they are.
         entries += sorted(source, key=lambda entry: entry.name not in ALIASES)
 
     values: dict[str, Any] = {}
@@ -118,7 +120,7 @@ def load(
 
 
 def assignment(text: str, origin: str) -> Entry:
-    """`name=value` of a flag."""
+    """Parse `name=value` of the flag `origin`. Raises ConfigError if the name or the equals sign is missing."""
     name, sign, value = text.partition("=")
     if not sign or not name.strip():
         raise ConfigError(f"{origin} takes name=value, as in {origin} group.max.size=100, not {text!r}.")
@@ -126,7 +128,9 @@ def assignment(text: str, origin: str) -> Entry:
 
 
 def from_environment(environment: Mapping[str, str]) -> list[Entry]:
-    """COORDINATORD_GROUP_MAX_SIZE -> group.max.size, COORDINATORD_DATA_DIR -> log.dirs. COORDINATORD_CONFIG names
+    """Return the settings in environment variables that begin with COORDINATORD_.
+
+    COORDINATORD_GROUP_MAX_SIZE -> group.max.size, COORDINATORD_DATA_DIR -> log.dirs. COORDINATORD_CONFIG names
     the file and is left out.
     """
     short, full = [], []
@@ -140,12 +144,12 @@ def from_environment(environment: Mapping[str, str]) -> list[Entry]:
             short.append(Entry(shorthand, value, origin))
         else:
             full.append(Entry(rest.lower().replace("_", "."), value, origin))
-    # An image sets COORDINATORD_LISTEN; who sets COORDINATORD_LISTENERS beside it means the longer one.
+    # A container image sets COORDINATORD_LISTEN; if the user also sets COORDINATORD_LISTENERS, the user's must win.
     return short + full
 
 
 def read_file(path: Path) -> list[Entry]:
-    """Read a TOML file, its names dotted or as nested tables, or a server.properties. The file's suffix says which.
+    """Read a TOML file, with dotted names or nested tables, or a server.properties. The suffix determines the format.
 
     A properties file is Latin-1 with escapes (``\\uXXXX``), as for Kafka (``Utils.loadProps``: ``Properties.load`` of a
     stream of bytes), and TOML is UTF-8. Raises ConfigError.
@@ -164,7 +168,7 @@ def read_file(path: Path) -> list[Entry]:
 
 
 def _from_toml(content: bytes, path: Path) -> list[Entry]:
-    import tomllib  # only who has a TOML file pays for its parser
+    import tomllib  # imported here: other starts need no TOML parser
 
     try:
         document = tomllib.loads(content.decode())
@@ -186,7 +190,7 @@ def _flattened(table: dict[str, Any], prefix: str) -> Iterable[tuple[str, object
 
 
 def _from_properties(content: bytes, path: Path) -> list[Entry]:
-    import javaproperties  # only who has a properties file pays for its parser
+    import javaproperties  # imported here: other starts need no parser of properties files
 
     try:
         pairs: dict[str, str] = javaproperties.loads(content.decode("latin-1"))
@@ -196,7 +200,7 @@ def _from_properties(content: bytes, path: Path) -> list[Entry]:
 
 
 def _is_foreign(name: str) -> bool:
-    from coordinatord.base.config.ignored_settings import is_foreign  # hardly anybody needs the list
+    from coordinatord.base.config.ignored_settings import is_foreign  # imported here: few starts need the list
 
     return is_foreign(name)
 
@@ -206,7 +210,7 @@ def _unknown(entry: Entry) -> str:
 
     from coordinatord.base.config.ignored_settings import NAMES
 
-    # Who writes group_max_size or a flag's name means group.max.size or the setting behind the flag.
+    # group_max_size is taken for group.max.size, and a flag's name for the setting that the flag sets.
     spelled = entry.name.lower().replace("_", ".").replace("-", ".")
     short = SHORTHANDS.get(spelled.replace(".", "-"))
     near = [short] if short else difflib.get_close_matches(spelled, [*TABLE, *ALIASES, *NAMES], n=1, cutoff=0.75)
