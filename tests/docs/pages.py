@@ -115,13 +115,9 @@ def commands() -> str:
 
 
 def _walk(command: click.Command, path: str, parent: click.Context | None) -> Iterator[tuple[int, str, click.Context]]:
-    context = click.Context(
-        command,
-        info_name=path.rpartition(" ")[2],
-        parent=parent,
-        terminal_width=HELP_COLUMNS,
-        max_content_width=HELP_COLUMNS,
-    )
+    # A command keeps the help option of its first context: settings of the command line, such as -h, belong to it.
+    settings = {**command.context_settings, "terminal_width": HELP_COLUMNS, "max_content_width": HELP_COLUMNS}
+    context = click.Context(command, info_name=path.rpartition(" ")[2], parent=parent, **settings)
     yield path.count(" "), path, context
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
