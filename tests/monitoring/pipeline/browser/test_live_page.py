@@ -122,7 +122,7 @@ def test_it_changes_by_itself(tab: Tab, served: Served) -> None:
     tab.run("document.querySelector('#pause').click()")
     served.view = View(NOW_MS, {})
     time.sleep(3)
-    assert tab.run("document.querySelector('#groups button').textContent") == "fresh", "paused"
+    assert tab.run("document.querySelectorAll('#groups button')[1].textContent") == "fresh", "paused"
     tab.run("document.querySelector('#pause').click()")
     until(tab, "document.querySelectorAll('#groups tbody tr').length === 0")
     assert tab.run("document.querySelector('#none').textContent") == "No group has committed an offset yet."
