@@ -53,7 +53,10 @@ def uuid_bytes(text: str) -> bytes:
 
 
 def read_properties(disk: Disk, path: str) -> dict[str, str] | None:
-    """Read a Java properties file of plain `key=value` lines, as Kafka writes meta.properties. None without file."""
+    """Read a Java properties file of plain `key=value` lines, as Kafka writes meta.properties.
+
+    Returns None if the file does not exist.
+    """
     text = read_text(disk, path)
     if text is None:
         return None

@@ -8,8 +8,9 @@ background:                                                 (a journal was full:
                                                              a topic was deleted: remove its files)
 ```
 One flush epoch is in flight at a time; later appends form the next one. So an idle log commits at once, and a busy log
-commits whatever has gathered, without a linger setting. `hold(epoch, callback)` delays a callback until durability, and
-`has_flushed(epoch)` checks it: where no flush is needed, a rarely appended log is written at this check.
+commits whatever has gathered, without a linger setting. `hold(epoch, callback)` is the durability gate: it delays a
+callback until durability. `has_flushed(epoch)` checks it: where no flush is needed, a rarely appended log is written
+at this check.
 
 `log.flush` defines when a flush epoch is durable. *always*: in the journal and flushed, so it survives a power failure.
 *interval*: written; the journal is flushed every `log.flush.interval.ms`. *never*: written to the segments, which the
@@ -135,7 +136,7 @@ class LogWriter:
 
     @property
     def is_writing(self) -> bool:
-        """Whether appends are being written or wait to be written."""
+        """Return whether appends are being written or wait to be written."""
         return self._in_flight is not None or not self._epochs.is_empty
 
     def append(
@@ -158,7 +159,7 @@ class LogWriter:
         return base_offset, epoch.number
 
     def append_records(self, log: PartitionLog, records: Records, timestamp_ms: int) -> int:
-        """Append records and return the flush epoch. The records of one call share a batch, also with other calls."""
+        """Append records and return the flush epoch. All calls of one turn of the event loop share a batch."""
         if self.failed or self._closed:
             raise self._has_stopped()
         log.append_records(records, timestamp_ms)
@@ -377,7 +378,7 @@ class LogWriter:
         self._in_background(lambda: self._data.remove_trees(renamed))
 
     def delete_records(self, log: PartitionLog, before_offset: int) -> int:
-        """Move the log's start to `before_offset` (at most the high watermark); return the flush epoch of that."""
+        """Move the log's start to `before_offset` (up to the high watermark); return the flush epoch of this change."""
         offset = min(before_offset, log.high_watermark)
         if offset > log.log_start_offset:
             log.start_at(offset)
@@ -434,7 +435,7 @@ class LogWriter:
 
     @property
     def is_durable(self) -> bool:
-        """Whether visible records survive a power failure."""
+        """Return whether visible records survive a power failure."""
         return self._flush_policy == "always"
 
     @property

@@ -88,7 +88,7 @@ class Catalogue:
         self._writing: Writing | None = None
         self.one_at_a_time = OneAtATime()
         self._removed = True
-        """Whether the logs of all deleted topics have been removed."""
+        """Set when the logs of all deleted topics have been removed."""
         self._settled: set[bytes] = set()
         """Ids of deleted topics that have no committed offsets left."""
         self._load()

@@ -26,7 +26,9 @@ FINAL_EPOCH = -1
 MAX_EPOCH = 0x7FFF_FFFF
 
 EVICTABLE_AFTER_MS = 120_000
-"""Minimum age in ms for a replacement: Kafka's `MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS`."""
+"""Time in ms after which a session may be replaced: idle for longer, or, if no session is, older at its last use.
+Kafka's `MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS`.
+"""
 
 MAX_SESSION_PARTITIONS = 10_000
 """Maximum partitions of a session; the default of max.partitions is this number, too. Kafka has no limit."""

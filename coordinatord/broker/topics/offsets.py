@@ -195,7 +195,9 @@ class Offsets:
     def offset_for_leader_epoch(
         self, _context: RequestContext, request: OffsetForLeaderEpochRequest
     ) -> OffsetForLeaderEpochResponse:
-        """Return the end of a leader epoch. Consumers request it after a change of the leader (KIP-320)."""
+        """Return the end of a leader epoch. After a change of the leader, consumers request it before they continue
+        (KIP-320).
+        """
         return OffsetForLeaderEpochResponse(
             0,
             [

@@ -183,7 +183,7 @@ class Partition:
             self.log.on_visible = None
 
     def wake(self) -> None:
-        """Call every waiter because more can be read. An exception of one waiter does not stop the calls."""
+        """Call every waiter because more can be read. The first exception of a waiter is raised after all calls."""
         broken: Exception | None = None
         for wake in list(self.waiters.values()):
             try:
