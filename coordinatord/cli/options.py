@@ -27,6 +27,7 @@ HELP = {
         "N",
         "Processes that share the work. Each is a node with its own port: the first port and the next N-1.",
     ),
+    "as-version": ("RELEASE", "Offer clients the API versions of an older Kafka, such as 3.9."),
     "log-format": ("auto|console|json", "Log lines for people or for machines."),
     "log-level": ("LEVEL", "debug, info, warning or error."),
 }

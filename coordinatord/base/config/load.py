@@ -25,6 +25,7 @@ SHORTHANDS: dict[str, str] = {
     "data-dir": "log.dirs",
     "admin": "admin.listeners",
     "workers": "workers",
+    "as-version": "advertised.kafka.version",
     "log-format": "logging.format",
     "log-level": "logging.level",
 }

@@ -39,9 +39,9 @@ from coordinatord.base.config.setting_types import (
 )
 from coordinatord.base.config.storage import ROWS as STORAGE
 from coordinatord.base.config.storage import StorageSettings
+from kafka_wire.releases import NEWEST, RELEASES
 
 DOUBLE_MAX = 1.7976931348623157e308
-
 KIB = 1024
 MIB = 1024 * KIB
 HOUR_MS = 60 * 60 * 1000
@@ -83,6 +83,9 @@ class Settings(StorageSettings):
         "list of HOST:PORT or NAME://HOST:PORT",
         """The address that clients are told to connect to, where it is not the one listened on (containers, NAT).
         Port 0 is the port that was bound.""",
+    )
+    advertised_kafka_version: str = choice(
+        NEWEST, RELEASES, "Release of Kafka whose API versions and features clients are offered.", ours="not in Kafka"
     )
     listener_security_protocol_map: tuple[tuple[str, str], ...] = parsed(
         SECURITY_PROTOCOLS,

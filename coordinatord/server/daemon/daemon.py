@@ -44,13 +44,12 @@ from coordinatord.server.daemon.access import Admission
 from coordinatord.server.daemon.deferred_imports import import_later
 from coordinatord.server.daemon.expiry import expire_offsets
 from coordinatord.server.daemon.gauges import put_pages, watch
-from coordinatord.server.daemon.handlers import all_handlers, any_refusal, features, offered
+from coordinatord.server.daemon.handlers import all_handlers, any_refusal, api_versions
 from coordinatord.server.daemon.limits import group_settings, transaction_settings
 from coordinatord.server.daemon.nodes import nodes_and_peers, spread
 from coordinatord.server.daemon.scram_users import ScramUsers
 from coordinatord.server.daemon.storage import Storage, open_storage
 from coordinatord.server.fastpath import shortcuts
-from coordinatord.transport.net.api_versions import ApiVersions
 from coordinatord.transport.net.connection import Connection
 from coordinatord.transport.net.connections import Connections
 from coordinatord.transport.net.cooperative_tasks import Aside, BackgroundThread, TaskScheduler
@@ -245,9 +244,9 @@ class Daemon:
         made = shortcuts(self.coordinator, self.topics.catalogue)
         handlers, made = self.admission.put_before(handlers, made, self.topics)
         identity = self.data.cluster_id, self.nodes.node_id
-        self.api_versions = ApiVersions(offered(handlers, self.settings), features(self.settings), identity)
+        self.api_versions = api_versions(handlers, self.settings, identity)
         always: dict[int, Any] = {ApiKey.API_VERSIONS: self.api_versions.answer}
-        router = Router({**handlers, **always}, self.metrics, made)
+        router = Router({**handlers, **always}, self.metrics, made, self.settings.advertised_kafka_version)
         self.admission.follow(router, always)
         self.door = ServerContext(
             router=router,

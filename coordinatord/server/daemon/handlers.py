@@ -22,10 +22,12 @@ from coordinatord.coordination.transactions.coordinator import Transactions
 from coordinatord.coordination.transactions.markers import PartitionMarkers
 from coordinatord.coordination.transactions.state import SERVER_VERSION
 from coordinatord.transport.cluster.nodes import Nodes
+from coordinatord.transport.net.api_versions import ApiVersions
 from coordinatord.transport.net.lazy_handlers import Handlers, lazy_handlers
 from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
+from kafka_wire.releases import has_feature
 
 CONSUMER_GROUP_APIS = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE)
 GROUP_ADMIN_APIS = (ApiKey.DESCRIBE_GROUPS, ApiKey.LIST_GROUPS, ApiKey.DELETE_GROUPS)
@@ -65,7 +67,15 @@ def offered(handlers: Iterable[int], settings: Settings) -> set[int]:
 def features(settings: Settings) -> dict[str, int]:
     """Return the features that ApiVersions lists, with their levels."""
     consumer = {"group.version": 1} if serves_consumer_protocol(settings) else {}
-    return {**consumer, "transaction.version": SERVER_VERSION}
+    levels = {**consumer, "transaction.version": SERVER_VERSION}
+    release = settings.advertised_kafka_version
+    return {name: level for name, level in levels.items() if has_feature(release, name)}
+
+
+def api_versions(handlers: Iterable[int], settings: Settings, identity: tuple[str, int]) -> ApiVersions:
+    """Return the handler of ApiVersions for a node with `identity`, its cluster id and node id."""
+    release = settings.advertised_kafka_version
+    return ApiVersions(offered(handlers, settings), features(settings), identity, release)
 
 
 def _switched_off(context: RequestContext, request: Any) -> Any:

@@ -257,7 +257,7 @@ class Front:
         metrics = Metrics()
         allowed = connections_allowed(self._settings.max_connections, raise_limit())
         return ServerContext(
-            router=Router(self._handlers(), metrics),
+            router=Router(self._handlers(), metrics, release=self._settings.advertised_kafka_version),
             connections=Connections(allowed, _now_ms, metrics),
             turn_end=WriteCoalescer(loop.call_soon),
             metrics=metrics,
@@ -270,7 +270,7 @@ class Front:
 
     def _handlers(self) -> dict[int, Callable[..., Any]]:
         identity = self._cluster_id, self._settings.node_id
-        keys = self._offer.api_keys
+        keys, release = self._offer.api_keys, self._settings.advertised_kafka_version
         telling = _Telling(self)
         handlers: dict[int, Callable[..., Any]] = {
             **WrongNode(telling, REFUSABLE).handlers(),
@@ -279,7 +279,7 @@ class Front:
             ApiKey.DESCRIBE_TOPIC_PARTITIONS: telling.describe_topic_partitions,
         }
         served = {key: handler for key, handler in handlers.items() if key in keys}
-        return {**served, ApiKey.API_VERSIONS: ApiVersions(keys, self._offer.features, identity).answer}
+        return {**served, ApiKey.API_VERSIONS: ApiVersions(keys, self._offer.features, identity, release).answer}
 
 
 class _Telling:

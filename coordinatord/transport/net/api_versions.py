@@ -15,6 +15,7 @@ from kafka_wire.api.api_versions import (
 )
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
+from kafka_wire.releases import NEWEST, ranges_of
 
 UNKNOWN_NODE = -1
 """Node id in the request of a client that does not name a node."""
@@ -28,14 +29,19 @@ librdkafka up to 2.11.0 compresses only where version 0 of Produce is offered, a
 class ApiVersions:
     """The handler of ApiVersions. `features`: feature names that clients look up, and their levels (KIP-584);
     `identity`: cluster id and node id, which clients may name from v5 on (KIP-1242), or None if requests cannot name a
-    node.
+    node; `release`: the release of Kafka whose APIs and versions are offered, as far as they are served.
     """
 
     def __init__(
-        self, api_keys: Iterable[int], features: Mapping[str, int], identity: tuple[str, int] | None = None
+        self,
+        api_keys: Iterable[int],
+        features: Mapping[str, int],
+        identity: tuple[str, int] | None = None,
+        release: str = NEWEST,
     ) -> None:
         self._identity = identity
         self._api_keys = sorted({*api_keys, ApiKey.API_VERSIONS})
+        self._release = release
         self._offered: list[ApiVersion] | None = None
         self.features = features
 
@@ -65,20 +71,23 @@ class ApiVersions:
     def offered(self) -> list[ApiVersion]:
         """Return each advertised API with its range of versions."""
         if self._offered is None:
-            self._offered = [_range(api_key) for api_key in self._api_keys]
+            release = ranges_of(self._release)
+            self._offered = [_range(api_key, release[api_key]) for api_key in self._api_keys if api_key in release]
         return self._offered
 
 
-def unsupported_version() -> ApiVersionsResponse:
+def unsupported_version(release: str) -> ApiVersionsResponse:
     """Return the response to an unsupported version of ApiVersions, in the format of version 0. The response lists the
-    supported versions of ApiVersions itself, so that the client can choose one of them (KIP-511).
+    versions of ApiVersions itself that `release` has, so that the client can choose one of them (KIP-511).
     """
-    return ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [_range(ApiKey.API_VERSIONS)])
+    api_key = int(ApiKey.API_VERSIONS)
+    return ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [_range(api_key, ranges_of(release)[api_key])])
 
 
-def _range(api_key: int) -> ApiVersion:
-    versions = registry.versions_of(api_key)
-    return ApiVersion(api_key, OFFERED_FROM.get(api_key, versions.first), versions.last)
+def _range(api_key: int, of_release: tuple[int, int]) -> ApiVersion:
+    """Return the served versions within those of a release."""
+    served, (first, last) = registry.versions_of(api_key), of_release
+    return ApiVersion(api_key, OFFERED_FROM.get(api_key, max(served.first, first)), min(served.last, last))
 
 
 def _is_software_name(name: str) -> bool:

@@ -34,6 +34,7 @@ from kafka_wire.errors import DecodeError, LengthError, TruncatedError, UnknownA
 from kafka_wire.framing import Frames
 from kafka_wire.lengths import read_tags
 from kafka_wire.registry import Codec
+from kafka_wire.releases import NEWEST, ranges_of
 
 _read_correlation_id_and_size = struct.Struct(">ih").unpack_from
 CORRELATION_AT: Final = 4
@@ -51,9 +52,14 @@ class Router:
         handlers: Mapping[int, Handler],
         metrics: Metrics,
         shortcuts: Mapping[int, ShortcutMaker] | None = None,
+        release: str = NEWEST,
     ) -> None:
-        """`handlers` and `shortcuts` are keyed by API key."""
-        self.routes = Routes(handlers, shortcuts or {}, metrics)
+        """`handlers` and `shortcuts` are keyed by API key. An ApiVersions request newer than `release` of Kafka has an
+        unsupported version. Other requests are served in all declared versions: a client that reads ApiVersions does
+        not send newer ones, but the nodes of this cluster do to each other.
+        """
+        self.routes = Routes(handlers, shortcuts or {}, metrics, ranges_of(release)[ApiKey.API_VERSIONS][1])
+        self._release = release
         self._requests = metrics.requests
 
     def replace(self, handlers: Mapping[int, Handler], shortcuts: Mapping[int, ShortcutMaker]) -> None:
@@ -200,7 +206,7 @@ class Router:
             correlation_id = int.from_bytes(head[4:], "big", signed=True)
             codec = registry.codec(ApiKey.API_VERSIONS, 0)
             context = RequestContext(connection, codec, correlation_id, (buf, end, end))
-            connection.line.answer(context, unsupported_version())
+            connection.line.answer(context, unsupported_version(self._release))
             return
         name = registry.API_NAMES.get(api_key, "unknown") if api_key is not None else "none"
         connection.refuse(

@@ -91,10 +91,15 @@ class Routes(dict[bytes, Route]):
     """Routes by a frame's first four bytes, made on first use. Raises UnknownApiError for an API without a handler."""
 
     def __init__(
-        self, handlers: Mapping[int, Handler], shortcuts: Mapping[int, ShortcutMaker], metrics: Metrics
+        self,
+        handlers: Mapping[int, Handler],
+        shortcuts: Mapping[int, ShortcutMaker],
+        metrics: Metrics,
+        last_api_versions: int,
     ) -> None:
-        """`handlers` and `shortcuts` are keyed by API key."""
+        """`handlers` and `shortcuts` are keyed by API key; `last_api_versions`: the newest version of ApiVersions."""
         super().__init__()
+        self._last_api_versions = last_api_versions
         self.handlers = handlers
         self.shortcuts = shortcuts
         self.metrics = metrics
@@ -113,6 +118,8 @@ class Routes(dict[bytes, Route]):
         handler = self.handlers.get(api_key)
         if handler is None:
             raise UnknownApiError(f"api key {api_key} is not served")
+        if api_key == ApiKey.API_VERSIONS and key & 0xFFFF > self._last_api_versions:
+            raise UnknownApiError(f"api key {api_key} version {key & 0xFFFF} is newer than advertised.kafka.version")
         codec = registry.CODECS[key]
         make = self.shortcuts.get(api_key)
         made = self[head] = Route(codec, handler, None if make is None else make(codec), self.metrics)
