@@ -21,6 +21,7 @@ from coordinatord.base.config.address import (
     parse_listeners,
     parse_protocol_map,
 )
+from coordinatord.base.config.overrides import Overrides
 from coordinatord.base.config.security import ROWS as SECURITY
 from coordinatord.base.config.security import Override, SecuritySettings, of_listener, optional_text
 from coordinatord.base.config.setting_types import (
@@ -42,17 +43,16 @@ from coordinatord.base.config.storage import StorageSettings
 from kafka_wire.releases import NEWEST, RELEASES
 
 DOUBLE_MAX = 1.7976931348623157e308
-KIB = 1024
-MIB = 1024 * KIB
-HOUR_MS = 60 * 60 * 1000
-MINUTE_MS = 60 * 1000
-
+KIB, MIB = 1024, 1024 * 1024
+MINUTE_MS, HOUR_MS = 60 * 1000, 60 * 60 * 1000
 SECURITY_PROTOCOLS = tuple((name, name) for name in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
 
 
 @dataclasses.dataclass(slots=True, kw_only=True, init=False, repr=False, eq=False)
 class Settings(StorageSettings):
     """The values of all settings. `Settings()` has the defaults; `dataclasses.replace` changes some, unchecked."""
+
+    overrides: Overrides | None = None
 
     # ---- Network -----------------------------------------------------------------------------------------------------
     node_id: int = integer(

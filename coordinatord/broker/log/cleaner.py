@@ -150,7 +150,7 @@ class Cleaner:
         self._data = data
         self._writer = writer
         self._loop = loop
-        self._settings = settings
+        self.settings = settings
         self._workshop = workshop
         self._worker = worker
         self._now_ms = now_ms
@@ -237,7 +237,7 @@ class Cleaner:
         """Start to clean one log. If responses do not wait for a flush, a marker in the active segment may still be
         lost. Its transaction would then be open again, and the records that its records outdate must still exist.
         """
-        log, config, settings, now_ms = dirt.log, dirt.log.config, self._settings, self._now_ms()
+        log, config, settings, now_ms = dirt.log, dirt.log.config, self.settings, self._now_ms()
         job = Job(
             directory=log.directory,
             segments=[

@@ -67,17 +67,20 @@ class Administration:
 
     def __init__(
         self,
-        settings: Settings,
         catalogue: Catalogue,
         writer: LogWriter,
         nodes: Nodes,
         on_deleted: Callable[[str, bytes], object],
     ) -> None:
-        self.settings = settings
         self.catalogue = catalogue
         self.writer = writer
         self.nodes = nodes
         self.on_deleted = on_deleted
+
+    @property
+    def settings(self) -> Settings:
+        """The node's settings, with the changes since its start."""
+        return self.catalogue.settings
 
     def handlers(self) -> dict[int, Any]:
         """Return the handlers by API key."""

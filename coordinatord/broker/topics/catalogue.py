@@ -72,7 +72,7 @@ class Catalogue:
 
     def __init__(self, settings: Settings, data: DataDirectory, nodes: Nodes, new_uuid: Callable[[], bytes]) -> None:
         """Read the file. `new_uuid` returns 16 random bytes. Raises LogDamaged if the file is not a valid catalogue."""
-        self._settings = settings
+        self.settings = settings
         self._data = data
         self._nodes = nodes
         self._disk = data.disk
@@ -92,6 +92,12 @@ class Catalogue:
         self._settled: set[bytes] = set()
         """Ids of deleted topics that have no committed offsets left."""
         self._load()
+
+    def use(self, settings: Settings) -> None:
+        """Apply other broker settings to the topics that inherit them."""
+        self.settings = settings
+        for topic in self.by_name.values():
+            self._configure(topic, Configs(settings, topic.configs.own))
 
     @property
     def change(self) -> int:
@@ -117,7 +123,7 @@ class Catalogue:
 
     def has_room_for(self, partitions: int) -> bool:
         """Return whether max.partitions allows `partitions` more."""
-        return self.partition_count + partitions <= self._settings.max_partitions
+        return self.partition_count + partitions <= self.settings.max_partitions
 
     def new_id(self) -> bytes:
         """Return a new unique topic id. Its text has no dash at its start, for use in commands (Kafka's randomUuid)."""
@@ -271,7 +277,7 @@ class Catalogue:
         for name, (topic_id, highest) in self._found().items():
             entry = entries.get(name)
             if entry is None:
-                own = internal_configs(self._settings, name)
+                own = internal_configs(self.settings, name)
                 entries[name] = Entry(self.new_id() if topic_id in RESERVED_IDS else topic_id, highest + 1, own)
             elif topic_id not in (entry.topic_id, ZERO_UUID):
                 path = f"{self._data.path}/{name}-{highest}"
@@ -280,8 +286,8 @@ class Catalogue:
             elif highest >= entry.partitions:
                 entries[name] = entry._replace(partitions=highest + 1)
         if OFFSETS_TOPIC not in entries:
-            count = self._settings.offsets_topic_num_partitions
-            entries[OFFSETS_TOPIC] = Entry(self.new_id(), count, internal_configs(self._settings, OFFSETS_TOPIC))
+            count = self.settings.offsets_topic_num_partitions
+            entries[OFFSETS_TOPIC] = Entry(self.new_id(), count, internal_configs(self.settings, OFFSETS_TOPIC))
         for name, entry in entries.items():
             self._add(name, entry.topic_id, self._configs(name, entry.configs), entry.partitions)
         if entries != stored.topics:
@@ -307,7 +313,7 @@ class Catalogue:
 
     def _configs(self, name: str, own: Mapping[str, str]) -> Configs:
         try:
-            return Configs(self._settings, own)
+            return Configs(self.settings, own)
         except InvalidConfig as error:
             raise LogDamaged(self._path, 0, f"topic {name}: {error}") from None
 

@@ -1,7 +1,7 @@
 """DescribeConfigs v1-v4, AlterConfigs v0-v2, IncrementalAlterConfigs v0-v1, ListConfigResources v0-v1.
 
-Settings of topics and groups can be read and changed. Broker settings can only be read: they are the daemon's own
-settings under Kafka's names and change only with a restart, and their `read_only` is true.
+Settings of topics, groups and brokers can be read and changed. Broker settings are the daemon's own settings under
+Kafka's names; those that change only with a restart are `read_only`.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 from coordinatord.base.config import TABLE as BROKER_TABLE
 from coordinatord.base.config import Settings
 from coordinatord.base.config.setting_types import Setting
+from coordinatord.broker.topics.broker_config_table import DYNAMIC, FIXED
+from coordinatord.broker.topics.broker_configs import CLUSTER, UnacceptableChange, is_secret
+from coordinatord.broker.topics.broker_configs import row_of as dynamic_row_of
 from coordinatord.broker.topics.catalogue import Catalogue, Topic
 from coordinatord.broker.topics.config_plan import DONE, MOST_CHANGES, Changes, Failure, Plan, Planned
 from coordinatord.broker.topics.config_table import INT_MAX, TABLE, ConfigSource, ConfigType, InvalidConfig
 from coordinatord.broker.topics.configs import (
     Configs,
     Synonym,
-    is_set,
     own_synonyms,
     row_of,
     text_of,
@@ -77,12 +79,17 @@ INVALID_REQUEST = ErrorCode.INVALID_REQUEST
 class ConfigApis:
     """Handlers of the APIs for settings."""
 
-    def __init__(self, settings: Settings, catalogue: Catalogue, groups: GroupConfigs, nodes: Nodes) -> None:
-        self.settings = settings
+    def __init__(self, catalogue: Catalogue, groups: GroupConfigs, nodes: Nodes) -> None:
         self.catalogue = catalogue
         self.groups = groups
+        self.brokers = groups.brokers
         self.nodes = nodes
         self.node_id = nodes.node_id
+
+    @property
+    def settings(self) -> Settings:
+        """The node's settings, with the changes since its start."""
+        return self.brokers.settings
 
     def handlers(self) -> dict[int, Any]:
         """Return the handlers by API key."""
@@ -121,10 +128,11 @@ class ConfigApis:
             failure = self._wrong_broker(name)
             if failure is not None:
                 return failure
-            if not name:
-                return []  # cluster-wide broker settings: there are none
-            rows = [row for row in BROKER_TABLE.values() if not wanted or row.name in wanted]
-            return [self._broker_entry(row, request) for row in rows]
+            self.groups.refresh()
+            changed = {**self.brokers.own(CLUSTER), **(self.brokers.own(name) if name else {})}
+            names = dict.fromkeys((*BROKER_TABLE, *changed) if name else changed)
+            shown = [each for each in names if not wanted or each in wanted]
+            return [self._broker_entry(each, request, of_cluster=not name) for each in shown]
         if resource.resource_type == GROUP:
             if not name:
                 return ErrorCode.INVALID_REQUEST, "Group name must not be empty"
@@ -162,19 +170,26 @@ class ConfigApis:
             row.doc if request.include_documentation else None,
         )
 
-    def _broker_entry(self, row: Setting, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
-        value = None if row.is_secret else getattr(self.settings, row.attribute)
-        synonyms = own_synonyms(self.settings, row.name)
-        source = ConfigSource.STATIC_BROKER if is_set(self.settings, row.name) else ConfigSource.DEFAULT
+    def _broker_entry(
+        self, name: str, request: DescribeConfigsRequest, *, of_cluster: bool
+    ) -> DescribeConfigsResourceResult:
+        """Describe a broker setting: the node's, or with `of_cluster` the default of the cluster."""
+        row, dynamic = BROKER_TABLE.get(name), dynamic_row_of(name)
+        secret = row.is_secret if row is not None else is_secret(name)
+        synonyms = own_synonyms(self.settings, name)
+        if of_cluster:
+            synonyms = [each for each in synonyms if each.source is ConfigSource.DYNAMIC_DEFAULT_BROKER]
+        value = synonyms[0].value if synonyms else None
+        doc = None if row is None else _documentation(row.doc, not row.not_yet)
         return DescribeConfigsResourceResult(
-            row.name,
-            None if value is None else text_of(value),
-            True,
-            source,
-            row.is_secret,
-            _shown(synonyms, row.is_secret) if request.include_synonyms else [],
-            _type_of(row, value),
-            _documentation(row.doc, not row.not_yet) if request.include_documentation else None,
+            name,
+            None if secret else value,
+            name not in DYNAMIC,
+            synonyms[0].source if synonyms else ConfigSource.DEFAULT,
+            secret,
+            _shown(synonyms, secret) if request.include_synonyms else [],
+            dynamic.type if dynamic is not None else _type_of(self.settings, row),
+            doc if request.include_documentation else None,
         )
 
     def list_config_resources(
@@ -250,7 +265,7 @@ class ConfigApis:
         The catalogue is not locked while the resources are checked. Resources that other requests have changed in the
         meantime are checked again.
         """
-        if any(kind == GROUP for kind, _ in plan.counts):
+        if any(kind in (GROUP, BROKER) for kind, _ in plan.counts):
             self.groups.refresh()
         for index in range(len(plan.asked)):
             self._check(plan, index)
@@ -258,15 +273,17 @@ class ConfigApis:
         if dry_run:
             return
         with (yield from self.catalogue.changing_in_steps()):
-            if plan.groups.changes:
+            if plan.groups.changes or plan.brokers.changes:
                 self.groups.refresh()
             known = self.catalogue.by_name
             again = plan.topics.outdated(lambda topic: topic.configs.own if known.get(topic.name) is topic else GONE)
             again += plan.groups.outdated(self.groups.own)
+            again += plan.brokers.outdated(self.brokers.own)
             for index in again:
                 self._check(plan, index)
             yield from plan.topics.make(self.catalogue.configure, plan.outcomes)
             yield from plan.groups.make(self.groups.configure, plan.outcomes)
+            yield from plan.brokers.make(self.groups.configure_brokers, plan.outcomes)
 
     def _check(self, plan: Plan, index: int) -> None:
         """Plan the change of resource number `index`, or store the reason for its rejection as its outcome."""
@@ -280,7 +297,7 @@ class ConfigApis:
         elif failure is None and kind == GROUP:
             failure = self._plan_group(plan.groups, index, name, changes, replace=plan.replace)
         elif failure is None and kind == BROKER:
-            failure = self._wrong_broker(name) or _fixed(changes)
+            failure = self._wrong_broker(name) or self._plan_broker(plan.brokers, index, name, changes, plan.replace)
         elif failure is None:
             failure = INVALID_REQUEST, f"Unknown resource type {kind}"
         plan.outcomes[index] = failure or DONE
@@ -332,6 +349,29 @@ class ConfigApis:
             plan.add(index, group_id, own, before, more)
         return None
 
+    def _plan_broker(
+        self, plan: Planned[str, dict[str, str]], index: int, name: str, changes: Changes, replace: bool
+    ) -> Failure | None:
+        name = name and str(int(name))  # "+0" is the broker 0, too
+        before = self.brokers.own(name)
+        try:
+            own = {} if replace else dict(before)
+            for setting, operation, value in changes:
+                if operation == DELETE:
+                    own.pop(setting, None)
+                elif operation == SET:
+                    own[setting] = value or ""
+                else:
+                    own[setting] = _with_items(setting, own.get(setting), operation, value or "")
+            self.brokers.check(name, own)
+        except UnacceptableChange as error:
+            return INVALID_REQUEST, str(error)
+        except InvalidConfig as error:
+            return ErrorCode.INVALID_CONFIG, str(error)
+        if own != before:
+            plan.add(index, name, own, before)
+        return None
+
     def _topic(self, name: str) -> Topic | Failure:
         reason = why_invalid(name)
         if reason is not None:
@@ -354,10 +394,19 @@ class ConfigApis:
         return None
 
 
-def _fixed(changes: Changes) -> Failure:
-    if not changes:
-        return ErrorCode.NONE, None
-    return ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {_names(changes)}"
+def _with_items(name: str, own: str | None, operation: int, value: str) -> str:
+    """Return a broker's list setting with items added or removed (ConfigAdminManager.prepareIncrementalConfigs)."""
+    row, known = dynamic_row_of(name), BROKER_TABLE.get(name)
+    if row is None and known is None and name not in FIXED:
+        raise InvalidConfig(f"Unknown config name: {name}")
+    if row is None or row.type is not ConfigType.LIST:
+        raise InvalidConfig(f"Config value {_OPERATIONS[operation].lower()} is not allowed for config key: {name}")
+    default = "" if known is None else text_of(known.default)
+    items = [each for each in (default if own is None else own).split(",") if each]
+    given = value.split(",")
+    if operation == APPEND:
+        return ",".join([*items, *(each for each in given if each not in items)])
+    return ",".join(each for each in items if each not in given)
 
 
 def _malformed(changes: Changes) -> Failure | None:
@@ -400,10 +449,6 @@ def _not_a_list(operation: int, name: str) -> InvalidConfig:
     return InvalidConfig(f"Can't {_OPERATIONS[operation]} to key {name} because its type is not LIST.")
 
 
-def _names(changes: Changes) -> str:
-    return ", ".join(name for name, _, _ in changes)
-
-
 def _shown(synonyms: Iterable[Synonym], is_secret: bool = False) -> list[DescribeConfigsSynonym]:
     return [DescribeConfigsSynonym(each.name, None if is_secret else each.value, each.source) for each in synonyms]
 
@@ -412,10 +457,13 @@ def _documentation(doc: str, has_effect: bool) -> str:
     return doc if has_effect else f"{doc} Stored, without effect here."
 
 
-def _type_of(row: Setting, value: object) -> ConfigType:
-    """Return Kafka's nearest config type."""
+def _type_of(settings: Settings, row: Setting | None) -> ConfigType:
+    """Return Kafka's nearest config type of a setting that changes with a restart only."""
+    if row is None:
+        return ConfigType.UNKNOWN
     if row.is_secret:
         return ConfigType.PASSWORD
+    value = getattr(settings, row.attribute)
     sample = value if value is not None else row.default
     if isinstance(sample, bool):
         return ConfigType.BOOLEAN

@@ -80,6 +80,7 @@ class Plan:
         self.counts = Counter[tuple[int, str]]()
         self.topics = Planned[Topic, Configs]()
         self.groups = Planned[str, dict[str, str]]()
+        self.brokers = Planned[str, dict[str, str]]()
         self.outcomes: list[Failure] = []
 
     def let_go(self, resources: list[Any]) -> TaskSteps:
@@ -88,7 +89,7 @@ class Plan:
             yield from let_go(each.configs)
         for _, _, changes in self.asked if len(self.asked) < MOST_CHANGES else ():
             yield from let_go(changes)
-        planned = (self.topics, self.groups)
+        planned = (self.topics, self.groups, self.brokers)
         parts = [part for each in planned for part in each.parts]
         yield from let_go(resources, self.asked, self.counts, self.outcomes, *parts)
 

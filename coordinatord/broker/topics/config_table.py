@@ -28,9 +28,11 @@ class ConfigType(IntEnum):
     BOOLEAN = 1
     STRING = 2
     INT = 3
+    SHORT = 4
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    CLASS = 8
     PASSWORD = 9
 
 
@@ -38,6 +40,7 @@ class ConfigSource(IntEnum):
     """Values of `config_source` in DescribeConfigs: the origin of a value."""
 
     TOPIC = 1
+    DYNAMIC_BROKER = 2
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
@@ -64,8 +67,6 @@ class TopicConfig(FrozenValue):
     broker_names: tuple[str, ...] = ()
     from_settings: Callable[[Settings], Value] | None = None
     has_effect: bool = True
-    #: true if Kafka's controller sets a cluster-wide default for it when the cluster is created (KIP-966)
-    cluster_default: bool = False
     check: Callable[[str, Value], None] | None = None
 
     def inherited(self, settings: Settings) -> Value:
@@ -73,7 +74,7 @@ class TopicConfig(FrozenValue):
         return self.default if self.from_settings is None else self.from_settings(settings)
 
 
-def _gzip_level(name: str, level: Value) -> None:
+def gzip_level(name: str, level: Value) -> None:
     if level not in (-1, *range(1, 10)):
         why = "Value must be between 1 and 9 or equal to -1"
         raise InvalidConfig(f"Invalid value {level} for configuration {name}: {why}")
@@ -113,7 +114,7 @@ _ROWS = (
         broker_names=("log.cleanup.policy",), from_settings=_broker("log.cleanup.policy"),
     ),
     TopicConfig(
-        "compression.gzip.level", _I, -1, "Level for compression.type gzip.", check=_gzip_level,
+        "compression.gzip.level", _I, -1, "Level for compression.type gzip.", check=gzip_level,
         broker_names=("compression.gzip.level",),
         has_effect=False,
     ),
@@ -204,7 +205,7 @@ _ROWS = (
     ),
     TopicConfig(
         "min.insync.replicas", _I, 1, "Replicas that must have a record for acks=all.", minimum=1,
-        broker_names=("min.insync.replicas",), has_effect=False, cluster_default=True,
+        broker_names=("min.insync.replicas",), has_effect=False,
     ),
     TopicConfig(
         "preallocate", _B, False, "Whether segment files are made in full size.", broker_names=("log.preallocate",),

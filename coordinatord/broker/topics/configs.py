@@ -27,6 +27,9 @@ from coordinatord.broker.topics.config_table import (
 from kafka_wire.records.compression import Compression
 from kafka_wire.records.produced import Limits
 
+LARGEST = {ConfigType.SHORT: (1 << 15) - 1, ConfigType.INT: INT_MAX, ConfigType.LONG: LONG_MAX}
+"""Largest number of a type."""
+
 MAX_VALUE_CHARACTERS = 32_767
 """Longest value in characters; Kafka's controller rejects longer ones (`Short.MAX_VALUE`)."""
 
@@ -94,7 +97,7 @@ def _invalid(row: TopicConfig, text: str, why: str) -> InvalidConfig:
 
 def _typed(row: TopicConfig, text: str) -> Value:
     stripped = text.strip()
-    if row.type is ConfigType.STRING:
+    if row.type in (ConfigType.STRING, ConfigType.PASSWORD, ConfigType.CLASS):
         return stripped
     if row.type is ConfigType.LIST:
         # Duplicates in a list are removed, as in Kafka.
@@ -112,7 +115,7 @@ def _typed(row: TopicConfig, text: str) -> Value:
             raise _invalid(row, text, "Not a number of type DOUBLE")
         return number
     digits = stripped[1:] if stripped[:1] in ("-", "+") else stripped
-    largest = INT_MAX if row.type is ConfigType.INT else LONG_MAX
+    largest = LARGEST[row.type]
     if digits.isascii() and digits.isdigit() and len(digits) <= 40 and -largest - 1 <= int(stripped) <= largest:
         return int(stripped)
     raise _invalid(row, text, f"Not a number of type {row.type.name}")
@@ -197,13 +200,8 @@ class Configs:
 
     def source(self, row: TopicConfig) -> ConfigSource:
         """Return the origin of the effective value."""
-        if row.name in self.own:
-            return ConfigSource.TOPIC
-        if row.cluster_default:
-            return ConfigSource.DYNAMIC_DEFAULT_BROKER
-        if any(is_set(self._settings, name) for name in row.broker_names):
-            return ConfigSource.STATIC_BROKER
-        return ConfigSource.DEFAULT
+        synonyms = self.synonyms(row)
+        return synonyms[0].source if synonyms else ConfigSource.DEFAULT
 
     def synonyms(self, row: TopicConfig) -> list[Synonym]:
         """Return the possible origins of the value, the effective one first."""
@@ -211,27 +209,38 @@ class Configs:
         # As in Kafka, broker settings that precede the one the topic setting is named after are not shown.
         while inherited and inherited[0].name != row.broker_names[0]:
             del inherited[0]
-        if row.cluster_default:
-            inherited.insert(0, Synonym(row.name, text_of(row.default), ConfigSource.DYNAMIC_DEFAULT_BROKER))
         if row.name in self.own:
             inherited.insert(0, Synonym(row.name, text_of(self.value(row.name)), ConfigSource.TOPIC))
         return inherited
 
 
 def is_set(settings: Settings, broker_name: str) -> bool:
-    """Return whether a broker setting has a value other than its default."""
+    """Return whether a broker setting had a value other than its default when the broker started."""
     row = BROKER_TABLE.get(broker_name)
-    return row is not None and getattr(settings, row.attribute) != row.default
+    return row is not None and _static(settings, row.attribute) != row.default
+
+
+def _static(settings: Settings, attribute: str) -> object:
+    """Return a setting's value at the start of the broker."""
+    value = getattr(settings, attribute)
+    return value if settings.overrides is None else settings.overrides.static.get(attribute, value)
 
 
 def broker_synonyms(settings: Settings, names: tuple[str, ...], otherwise: Value | None = None) -> list[Synonym]:
-    """Return the broker settings of these names: those that are set, then all defaults. `otherwise` is Kafka's default
-    for a name that is not a setting here.
+    """Return the broker settings of these names: those that were changed for this broker, for all brokers, those that
+    are set, then all defaults. `otherwise` is Kafka's default for a name that is not a setting here.
     """
     found = []
+    changed = settings.overrides
+    if changed is not None:
+        for own, source in (
+            (changed.broker, ConfigSource.DYNAMIC_BROKER),
+            (changed.default, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        ):
+            found += [Synonym(name, own[name], source) for name in names if name in own]
     for name in names:
         if is_set(settings, name):
-            value = getattr(settings, BROKER_TABLE[name].attribute)
+            value = _static(settings, BROKER_TABLE[name].attribute)
             found.append(Synonym(name, text_of(value), ConfigSource.STATIC_BROKER))
     for name in names:
         row = BROKER_TABLE.get(name)

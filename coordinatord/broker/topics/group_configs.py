@@ -1,4 +1,4 @@
-"""Settings of individual groups, and the small file that stores them across restarts.
+"""Settings of individual groups, and the small file that stores them and those of brokers across restarts.
 
 Each request's changes replace `<data>/groups.json` once, whole and durably, as with topics.json. As in Kafka, a group
 need not exist to have settings, and keeps them when it is deleted. Of Kafka's group settings, those of the consumer
@@ -16,11 +16,14 @@ from coordinatord.base.config import Settings
 from coordinatord.base.observe.logger import get_logger
 from coordinatord.broker.log.disk import Disk, read_text, replace_json
 from coordinatord.broker.log.errors import LogDamaged, other_version
+from coordinatord.broker.topics.broker_configs import BrokerConfigs
 from coordinatord.broker.topics.config_table import ConfigSource, ConfigType, InvalidConfig, TopicConfig, Value
 from coordinatord.broker.topics.configs import Synonym, broker_synonyms, parse, text_of
 from coordinatord.transport.cluster.shared import Sharing
 
 log = get_logger("coordinatord.broker.topics")
+
+Steps = Generator[Callable[[], object], Any, None]
 
 FILE = "groups.json"
 VERSION = 1
@@ -85,7 +88,7 @@ class GroupConfigs:
         """
         self._shared = shared
         self._shared_change = 0 if shared is None else shared.groups_change
-        self._settings = settings
+        self.brokers = BrokerConfigs(settings)
         self._disk = disk
         self._path = f"{directory}/{FILE}"
         self._own: dict[str, dict[str, str]] = {}
@@ -97,6 +100,10 @@ class GroupConfigs:
 
     def __len__(self) -> int:
         return len(self._own)
+
+    @property
+    def _settings(self) -> Settings:
+        return self.brokers.settings
 
     @property
     def group_ids(self) -> Iterable[str]:
@@ -146,7 +153,15 @@ class GroupConfigs:
         if values and session_ms <= values.get(HEARTBEAT_INTERVAL, self._settings.group_consumer_heartbeat_interval_ms):
             raise InvalidConfig(f"{SESSION_TIMEOUT} must be greater than {HEARTBEAT_INTERVAL}")
 
-    def configure(self, changes: Mapping[str, Mapping[str, str]]) -> Generator[Callable[[], object], Any, None]:
+    def configure_brokers(self, changes: Mapping[str, Mapping[str, str]]) -> Steps:
+        """Replace the changed settings of these brokers, or of the cluster, as `configure` does for groups."""
+        changed = {**self.brokers.stored, **{name: dict(own) for name, own in changes.items()}}
+        yield lambda: replace_json(self._disk, self._path, _content(self._own, changed))
+        self.changes += 1
+        self.brokers.take(changed)
+        self._publish()
+
+    def configure(self, changes: Mapping[str, Mapping[str, str]]) -> Steps:
         """Replace the own settings of these groups durably. Yields the write, for another thread
         (transport/net/cooperative_tasks.py). Raises OSError if that fails.
         """
@@ -154,11 +169,14 @@ class GroupConfigs:
         for group_id, own in changes.items():
             if not own:
                 del changed[group_id]
-        yield lambda: replace_json(self._disk, self._path, {"version": VERSION, "groups": changed})
+        yield lambda: replace_json(self._disk, self._path, _content(changed, self.brokers.stored))
         self._own = changed
         self.changes += 1
         for group_id, own in changes.items():
             self._take_one(group_id, own)
+        self._publish()
+
+    def _publish(self) -> None:
         if self._shared is not None:
             self._shared.groups_changed()
             self._shared_change = self._shared.groups_change
@@ -242,9 +260,15 @@ class GroupConfigs:
                 if self._own.get(group_id) != own:
                     for name, text in own.items():
                         parse(_row(name), text)
+            brokers = {str(name): dict(own) for name, own in content.get("brokers", {}).items()}
         except (ValueError, KeyError, TypeError, AttributeError, InvalidConfig) as error:
             raise LogDamaged(self._path, 0, f"not a list of groups' settings: {error!r}") from None
+        self.brokers.take(brokers)
         return groups
+
+
+def _content(groups: Mapping[str, Mapping[str, str]], brokers: Mapping[str, Mapping[str, str]]) -> dict[str, object]:
+    return {"version": VERSION, "groups": groups, **({"brokers": brokers} if brokers else {})}
 
 
 def _row(name: str) -> TopicConfig:

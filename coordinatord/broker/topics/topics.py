@@ -71,7 +71,9 @@ class Topics:
         `cancel()`. `shared` is set if other processes share the topics; its second element is the event loop's
         call_soon.
         """
-        self.settings = settings
+        self.group_configs = GroupConfigs(settings, data.disk, data.path, None if shared is None else shared[0])
+        self.broker_configs = self.group_configs.brokers
+        settings = self.settings = self.broker_configs.settings
         self.writer = writer
         if shared is None:
             self.catalogue = Catalogue(settings, data, nodes, new_uuid)
@@ -82,7 +84,7 @@ class Topics:
                 lambda ms, callback: schedule_at(now_ms() + ms, callback),
             )  # fmt: skip
             self._follow(self.catalogue)
-        self.group_configs = GroupConfigs(settings, data.disk, data.path, None if shared is None else shared[0])
+        self.broker_configs.follow(self._use)
         self._producers_expired_ms = now_ms()
         self._groups_are_loaded = False
         self._listeners: list[Callable[[str, bytes], object]] = []
@@ -93,6 +95,13 @@ class Topics:
         self.transactional = TransactionalAppends(self.catalogue, writer, now_ms)
         self._nodes, self._data, self._now_ms = nodes, data, now_ms
         self._new_uuid, self._schedule_at = new_uuid, schedule_at
+
+    def _use(self, settings: Settings) -> None:
+        """Apply broker settings that were changed while the broker runs."""
+        self.settings = settings
+        self.catalogue.use(settings)
+        if "producing" in self.__dict__:  # it has been made
+            self.producing.verifies = settings.transaction_partition_verification_enable
 
     def _follow(self, catalogue: SharedCatalogue) -> None:
         """Subscribe to topic deletions by other processes, and follow them here."""
@@ -214,7 +223,7 @@ class Topics:
         """Handlers that create and delete topics, created by their first request."""
         from coordinatord.broker.topics.admin import Administration
 
-        return Administration(self.settings, self.catalogue, self.writer, self._nodes, self._deleted)
+        return Administration(self.catalogue, self.writer, self._nodes, self._deleted)
 
     def _describing(self) -> Handlers:
         from coordinatord.broker.topics.describe import Describing
@@ -242,7 +251,7 @@ class Topics:
     def _config_apis(self) -> Handlers:
         from coordinatord.broker.topics.config_apis import ConfigApis
 
-        return ConfigApis(self.settings, self.catalogue, self.group_configs, self._nodes)
+        return ConfigApis(self.catalogue, self.group_configs, self._nodes)
 
     # Lookups for the group coordinator, which makes them for every committed offset
 

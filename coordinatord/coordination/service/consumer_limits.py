@@ -49,4 +49,5 @@ class ConsumerLimits:
 
     def assignment_interval_ms(self, group_id: str) -> int:
         """Return group.consumer.assignment.interval.ms."""
-        return self._configs.number(group_id, ASSIGNMENT_INTERVAL, self._settings.group_consumer_assignment_interval_ms)
+        settings = self._configs.brokers.settings  # it may change while the broker runs
+        return self._configs.number(group_id, ASSIGNMENT_INTERVAL, settings.group_consumer_assignment_interval_ms)

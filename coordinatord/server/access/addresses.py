@@ -8,6 +8,7 @@ is closed at the time when it would have been within the quota; until then nothi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from coordinatord.server.access.quotas import Quotas
 from coordinatord.server.access.rates import Rate
@@ -15,31 +16,34 @@ from coordinatord.server.access.rules import host_of
 from coordinatord.server.access.throttling import Alarm
 from coordinatord.transport.net.connection import Connection
 
+UNLIMITED: Final = 2**31 - 1
+"""Value of a limit that is not set."""
+
 
 class Addresses:
-    """The limits; called for each connection. `most` applies to addresses that `overrides` does not contain; `rate` is
-    the limit for all addresses together, per second.
-    """
+    """The limits; called for each connection."""
 
     def __init__(
         self,
         quotas: Quotas,
         now_ms: Callable[[], int],
         alarm: Callable[[int, Callable[[], object]], Alarm],
-        *,
-        most: int,
-        overrides: Mapping[str, int],
-        rate: int,
         meter: Rate,
     ) -> None:
         self._quotas = quotas
         self._now_ms = now_ms
         self._alarm = alarm
-        self._most = most
-        self._overrides = overrides
-        self._rate = rate
+        self._most = UNLIMITED
+        self._overrides: Mapping[str, int] = {}
+        self._rate = 0
         self._meter = meter
         self.open: dict[str, int] = {}
+
+    def limit(self, most: int, overrides: Mapping[str, int], rate: int) -> None:
+        """Set the limits for later connections. `most` applies to addresses that `overrides` does not contain; `rate`
+        is the limit for all addresses together, per second, or UNLIMITED.
+        """
+        self._most, self._overrides, self._rate = most, overrides, 0 if rate == UNLIMITED else rate
 
     def connected(self, connection: Connection) -> bool:
         """Return whether the connection may stay; it may be muted, or closed later."""

@@ -16,6 +16,7 @@ from coordinatord.base.config import Settings
 from coordinatord.broker.metadata.forwarding import Forward, forward_of
 from coordinatord.broker.metadata.log import MetadataLog
 from coordinatord.broker.topics import Topics
+from coordinatord.transport.net.descriptors import FEWEST, RESERVED, limit_of_open_files
 from coordinatord.transport.net.lazy_handlers import Handlers, lazy_handlers
 from coordinatord.transport.net.routes import ShortcutMaker
 from kafka_wire.api_key import ApiKey
@@ -67,9 +68,19 @@ class Admission:
         self.is_on = bool(settings.authorizer_class_name)
         metadata.keep(lambda: self.authorizer, *ACL_RECORDS)
         metadata.keep(lambda: self.client_quotas, *QUOTA_RECORDS)
+        self.use(settings)
+
+    def use(self, settings: Settings) -> None:
+        """Apply the limits of connections, which may change while the broker runs."""
+        before, self._settings = self._settings, settings
         limits = settings.max_connections_per_ip, settings.max_connection_creation_rate
         if limits != (UNLIMITED, UNLIMITED) or settings.max_connections_per_ip_overrides:
             self._watch_addresses()
+        if self._connections.addresses is not None:
+            self._connections.addresses.limit(limits[0], dict(settings.max_connections_per_ip_overrides), limits[1])
+        if settings.max_connections != before.max_connections:
+            most = max(limit_of_open_files() - RESERVED, FEWEST)
+            self._connections.max_connections = min(settings.max_connections, most)
 
     @cached_property
     def authorizer(self) -> Authorizer:
@@ -179,12 +190,5 @@ class Admission:
         from coordinatord.server.access.rates import Rate
 
         settings = self._settings
-        self._connections.addresses = Addresses(
-            self.quotas,
-            self._now_ms,
-            self._alarm,
-            most=settings.max_connections_per_ip,
-            overrides=dict(settings.max_connections_per_ip_overrides),
-            rate=0 if settings.max_connection_creation_rate == UNLIMITED else settings.max_connection_creation_rate,
-            meter=Rate(settings.quota_window_num, settings.quota_window_size_seconds * 1000),
-        )
+        meter = Rate(settings.quota_window_num, settings.quota_window_size_seconds * 1000)
+        self._connections.addresses = Addresses(self.quotas, self._now_ms, self._alarm, meter)

@@ -18,7 +18,7 @@ from coordinatord.broker.log.writer import LogWriter
 from coordinatord.broker.topics import Topics
 
 if TYPE_CHECKING:
-    from coordinatord.broker.log.cleaner import Cleaner, CleanerBackend, CleanerState
+    from coordinatord.broker.log.cleaner import Cleaner, CleanerBackend, CleanerSettings, CleanerState
     from coordinatord.broker.log.cleaning import Statistics
 
 LEAST_BUFFER_BYTES = 4096
@@ -49,23 +49,34 @@ class Compaction:
         self._workshop, self._worker = workshop, worker
         self._watch(now_ms)
 
+    def use(self, settings: Settings) -> None:
+        """Apply settings that were changed while the broker runs, from the next cleaning on."""
+        self._settings = settings
+        if "cleaner" in self.__dict__:  # it has been made
+            self.cleaner.settings = self._cleaner_settings()
+
+    def _cleaner_settings(self) -> CleanerSettings:
+        from coordinatord.broker.log.cleaner import CleanerSettings
+
+        settings = self._settings
+        return CleanerSettings(
+            map_bytes=settings.log_cleaner_dedupe_buffer_size,
+            io_bytes=max(settings.log_cleaner_io_buffer_size // 2, LEAST_BUFFER_BYTES),
+            max_bytes_per_second=settings.log_cleaner_io_max_bytes_per_second,
+            producer_expiration_ms=settings.producer_id_expiration_ms,
+        )
+
     @cached_property
     def cleaner(self) -> Cleaner:
         """The cleaner, made at its first use."""
-        from coordinatord.broker.log.cleaner import Cleaner, CleanerSettings
+        from coordinatord.broker.log.cleaner import Cleaner
         from coordinatord.broker.log.cleaner_process import Process
 
-        settings = self._settings
         return Cleaner(
             self._data,
             self._writer,
             self._loop,
-            CleanerSettings(
-                map_bytes=settings.log_cleaner_dedupe_buffer_size,
-                io_bytes=max(settings.log_cleaner_io_buffer_size // 2, LEAST_BUFFER_BYTES),
-                max_bytes_per_second=settings.log_cleaner_io_max_bytes_per_second,
-                producer_expiration_ms=settings.producer_id_expiration_ms,
-            ),
+            self._cleaner_settings(),
             workshop=self._workshop or Process(),
             worker=self._worker or ThreadWorker("log-cleaner"),
             now_ms=self._now_ms,

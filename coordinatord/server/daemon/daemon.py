@@ -173,6 +173,8 @@ class Daemon:
             shared=None if shared is None else (shared, self.loop.call_soon),
         )
         self.compaction = self._make_compaction()
+        for use in (self.admission.use, self.compaction.use):
+            self.topics.broker_configs.follow(use)
 
     def _assemble_groups(self) -> None:
         """Make the group coordinator and its ledger."""

@@ -126,13 +126,9 @@ def all_handlers(
     def transactional_offsets() -> Handlers:
         from coordinatord.coordination.service.apis.txn_offset_commit import TransactionalOffsets
 
-        return TransactionalOffsets(
-            coordinator,
-            participants,
-            topics,
-            topics.transactional.find,
-            verifies=settings.transaction_partition_verification_enable,
-        )
+        made = TransactionalOffsets(coordinator, participants, topics, topics.transactional.find)
+        topics.broker_configs.follow(made.use)
+        return made
 
     return {
         **topics.handlers(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from coordinatord.base.observe.logger import get_logger
@@ -20,6 +20,8 @@ varies around the limit does not write a log line each time.
 
 class Addresses(Protocol):
     """Limits of single addresses: server/access/addresses.py."""
+
+    def limit(self, most: int, overrides: Mapping[str, int], rate: int) -> None: ...
 
     def connected(self, connection: Connection) -> bool: ...
 

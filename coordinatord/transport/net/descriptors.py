@@ -35,7 +35,16 @@ def raise_limit() -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         except (OSError, ValueError) as error:  # macOS: "unlimited" is more than the kernel gives
             log.warning("the limit of open files stays", limit=soft, hard=hard, error=str(error))
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return limit_of_open_files()
+
+
+def limit_of_open_files() -> int:
+    """Return the soft limit of open files."""
+    try:
+        import resource
+    except ImportError:  # a platform without such a limit
+        return 1 << 31
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 1 << 31 if soft == resource.RLIM_INFINITY else soft
 
 

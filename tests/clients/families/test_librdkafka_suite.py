@@ -17,7 +17,6 @@ import pytest
 from tests.clients.brokers import running_choice
 from tests.clients.families import toolchains
 from tests.clients.families.toolchains import ToolMissing
-from tests.conftest import OURS
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(3600)]
 
@@ -51,12 +50,6 @@ RUN: Mapping[str, str] = {
 """Those that take long come first of their kind; the two about expressions more than a minute each. Of two tests, parts
 that can be run alone.
 """
-
-FAIL: Mapping[str, str] = {
-    "0011_produce_batch": "of a batch with several records that are refused we name the first, Kafka each",
-    "0081_admin/do_test_AlterConfigs": "a broker's settings cannot be changed while it runs",
-    "0081_admin/IncrementalAlterConfigs": "a broker's settings cannot be changed while it runs",
-}
 
 LEFT_OUT: Mapping[str, str] = {
     "they take long, and are about the client more than about a broker": "0049 0055 0075 0076 0083 0084 0088 0089 0091 "
@@ -128,13 +121,10 @@ def conf(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.mark.parametrize("name", names_in(RUN))
-def test_librdkafka(name: str, tests: Path, conf: Path, request: pytest.FixtureRequest) -> None:
+def test_librdkafka(name: str, tests: Path, conf: Path) -> None:
     """Many of librdkafka's tests have deadlines of a second: beside others they can be late."""
     has_passed, said = run_one(tests, conf, name)
-    if name in FAIL and request.config.getoption("--broker") == OURS:
-        assert not has_passed, "passes now: take it out of FAIL"
-    else:
-        assert has_passed, said[-3_000:]
+    assert has_passed, said[-3_000:]
 
 
 def test_all_are_run_or_left_out(tests: Path) -> None:
@@ -144,4 +134,3 @@ def test_all_are_run_or_left_out(tests: Path) -> None:
     run, left_out = {name[:4] for name in names_in(RUN)}, set(names_in(LEFT_OUT))
     assert run | left_out == needing
     assert run & left_out == set()
-    assert set(FAIL) <= set(names_in(RUN))

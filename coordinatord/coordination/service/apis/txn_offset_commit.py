@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from coordinatord.base.config import Settings
 from coordinatord.broker.topics.names import OFFSETS_TOPIC
 from coordinatord.broker.topics.partition import Partition
 from coordinatord.broker.topics.partition_verification import TransactionCoordinator, VerificationResult
@@ -71,6 +72,10 @@ class TransactionalOffsets:
         self.topics = topics
         self.find_partition = find_partition
         self.verifies = verifies
+
+    def use(self, settings: Settings) -> None:
+        """Apply broker settings that were changed while the broker runs."""
+        self.verifies = settings.transaction_partition_verification_enable
 
     def handlers(self) -> dict[int, Any]:
         """Return the handler by API key."""
