@@ -1,4 +1,4 @@
-"""`coordinatord pipeline`: tables of lag, status and more from `__consumer_offsets`, of ours or of any cluster."""
+"""`coordinatord pipeline`: tables of lag, status and more from an offsets log, of coordinatord or of any cluster."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ QUIET = {
     "spark.python.authenticate.socketTimeout": "120s",  # a busy machine is slow to start workers
 }
 FEW_RECORDS = {
-    # Compiled once, and collected seldom: a small log leaves little garbage that lives.
+    # Code is compiled once, and garbage is collected seldom: a small log leaves few live objects.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:NewRatio=1 "
     "-XX:InitialRAMPercentage=6 -XX:MetaspaceSize=256m",
     "spark.sql.shuffle.partitions": "2",
@@ -47,11 +47,11 @@ FEW_RECORDS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",  # or Spark makes a session for each cached table
 }
-"""For a log that takes less time to read than code for many records takes to compile."""
+"""Spark's configuration for a log that takes less time to read than code for many records takes to compile."""
 MOST_URGENT = 20
-"""Groups that a run names at its end."""
+"""Number of groups that are listed at the end of a run."""
 SPARK_LOG = "spark.log"
-"""In OUT: what Spark has to say. Of use only when it fails."""
+"""File in OUT with Spark's log. Needed only if Spark fails."""
 
 
 def _no_spark(error: ModuleNotFoundError) -> str:
@@ -127,7 +127,7 @@ def run(**given: Any) -> None:
 
 
 def _tell(summary: Any, job: Any, given: dict[str, Any]) -> None:
-    """What a run has done, and which groups need somebody."""
+    """Print a summary of the run and the groups that need attention."""
     count = len(summary.rows)
     echo(
         f"{sum(summary.new.values()):,} new records in {summary.seconds:.1f} s; "
@@ -142,7 +142,7 @@ def _tell(summary: Any, job: Any, given: dict[str, Any]) -> None:
 
 
 def _few_records(settings: dict[str, str]) -> dict[str, str]:
-    """FEW_RECORDS; and on this machine, an archive of Java's classes."""
+    """Return FEW_RECORDS; on this machine, with an archive of Java's classes."""
     import pyspark
 
     from coordinatord.monitoring.pipeline.run.class_archive import cache_directory, java_options
@@ -156,7 +156,7 @@ def _few_records(settings: dict[str, str]) -> dict[str, str]:
 
 
 def _who_needs_somebody(out: Path) -> Iterator[str]:
-    """What `coordinatord lag` would say of the urgent groups; the page has the others."""
+    """Yield the lines that `coordinatord lag` would print for the most urgent groups; the page has the others."""
     from coordinatord.cli.lag import group_lines, headline
     from coordinatord.monitoring.analysis.severity import is_urgent
     from coordinatord.monitoring.pipeline.report.read import read_groups
@@ -175,7 +175,7 @@ def _who_needs_somebody(out: Path) -> Iterator[str]:
 
 
 def _follow(spark: Any, job: Any, given: dict[str, Any]) -> None:
-    """Until a signal; a second one ends it at once, which costs nothing but the batch that is being made."""
+    """Repeat the run until a signal. A second signal ends it at once, which loses only the batch in progress."""
     from coordinatord.monitoring.analysis.changes import Thresholds
     from coordinatord.monitoring.pipeline.run.follow import Follower
     from coordinatord.monitoring.pipeline.run.java_process import outlives_sigterm
@@ -196,7 +196,7 @@ def _follow(spark: Any, job: Any, given: dict[str, Any]) -> None:
         follower.stop.set()
 
     outlives_sigterm(spark)
-    # Spark has set handlers of its own, which cancel jobs.
+    # Spark has set its own handlers, which cancel jobs.
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     echo(f"following, every {given['interval']:g} s; Ctrl-C stops", err=True)
     try:

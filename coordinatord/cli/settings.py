@@ -99,8 +99,8 @@ def _is_unicode(text: str) -> bool:
 
 
 def _toml_value(value: object) -> str:
-    """A value of TOML in printable characters. JSON escapes all but these as TOML does, except for two kinds: DEL, and
-    code points above U+FFFF, which JSON writes as two surrogates and TOML forbids.
+    """Return a TOML value in printable characters. JSON escapes all other characters as TOML does, except for two
+    kinds: DEL, and code points above U+FFFF, which JSON writes as two surrogates and TOML forbids.
     """
     return "".join(
         each if each.isprintable() else f"\\U{ord(each):08X}" for each in json.dumps(value, ensure_ascii=False)
@@ -122,7 +122,7 @@ def _as_json(row: Setting, loaded: Loaded) -> dict[str, Any]:
 
 
 def _with_headings(rows: list[Setting]) -> Iterator[tuple[str, Setting]]:
-    """Each row with its part's heading if it is the part's first, otherwise with nothing."""
+    """Yield each row with its section's heading if it is the section's first, otherwise with ""."""
     heading, told = "", ""
     wanted = {row.name for row in rows}
     for row in TABLE.values():

@@ -44,11 +44,11 @@ def default_config(_topic: str) -> LogConfig:
 
 
 def _untold(_foreign: Foreign) -> None:
-    """Ignore a foreign entry."""
+    """Do nothing: the default of `on_foreign`."""
 
 
 def _uncounted(_opened: int, _of: int) -> None:
-    """Ignore how far the opening has come."""
+    """Do nothing: the default of `on_opened`."""
 
 
 class DataDirectory:
@@ -57,7 +57,7 @@ class DataDirectory:
     def __init__(
         self, path: str, disk: Disk, lock: Lock | None, cluster_id: str, node_id: int, share: WorkerShare | None = None
     ) -> None:
-        """Without a `lock`, another process holds it for this one."""
+        """Use an open directory. Without a `lock`, another process holds the lock of the directory."""
         self.path = path
         self.share = share
         self.journal_owner = "" if share is None else owner_of(share.worker)
@@ -65,16 +65,16 @@ class DataDirectory:
         self.cluster_id = cluster_id
         self.node_id = node_id
         self.logs: dict[TopicPartition, PartitionLog] = {}
-        #: what recovery did, without partitions that needed no repair
+        #: results of recovery, without partitions that needed no repair
         self.recovered: list[PartitionRecovery] = []
         self.was_clean = False
-        #: from recovery-point-offset-checkpoint: every partition is flushed at least up to this offset
+        #: recovery-point-offset-checkpoint: each partition is flushed at least up to this offset
         self.flushed_offsets: dict[TopicPartition, int] = {}
         #: log start offsets that differ from the first segment's base offset
         self.start_offsets: dict[TopicPartition, int] = {}
-        #: from cleaner-offset-checkpoint: compacted up to this offset
+        #: cleaner-offset-checkpoint: each partition is compacted up to this offset
         self.cleaned_offsets: dict[TopicPartition, int] = {}
-        #: the leader epoch with which partitions are appended to, unless their own is higher
+        #: least leader epoch of appends; a partition whose own leader epoch is higher keeps that
         self.leader_epoch = 0
         self._cleaned_lock = threading.Lock()
         self._flushed_lock = threading.Lock()
@@ -98,12 +98,13 @@ class DataDirectory:
         leader_epoch: int = 0,
         disk: Disk | None = None,
     ) -> DataDirectory:
-        """Lock, check and recover. Raises DataDirectoryError if the directory must not be used, LogDamaged if its
+        """Lock, check and recover a directory. Raises DataDirectoryError if it must not be used, LogDamaged if its
         content is damaged.
 
-        A new directory gets `cluster_id`, or a random one. `catalogued` reads which partitions are ours; `on_foreign`
-        is called for each foreign entry, on any thread, and `on_opened` after each partition, with how many of how many
-        are open. After a stop that was not clean a new leader epoch begins; `leader_epoch` is the least one otherwise.
+        A new directory gets `cluster_id`, or a random one. `catalogued` reads the list of our partitions; `on_foreign`
+        is called for each foreign entry, on any thread, and `on_opened` after each partition, with the number of open
+        partitions and the number of all. After an unclean stop a new leader epoch begins; otherwise the least one is
+        `leader_epoch`.
         """
         disk = disk or OsDisk()
         path = path.rstrip(os.sep) or os.sep
@@ -201,8 +202,8 @@ class DataDirectory:
             disk.sync_dir(self.path)
 
     def _refuse_missing(self, flushed: Mapping[TopicPartition, int], entries: Sequence[str], ours: set[str]) -> None:
-        """Raise if a flushed partition is missing. Our own removals delete its line in the checkpoint first, so another
-        program removed it.
+        """Raise if a flushed partition is missing. A removal of ours deletes the partition's line in the checkpoint
+        first, so another program has removed this one.
         """
         lost = sorted(key for key, offset in flushed.items() if offset and f"{key[0]}-{key[1]}" not in ours)
         if lost:
@@ -264,8 +265,8 @@ class DataDirectory:
         self.flushed_offsets[key] = log.end_offset
 
     def _begin_epoch(self) -> None:
-        """Begin a leader epoch that no partition has had, durably: records that clients have read may be lost. One
-        number for the directory, so that a start writes one file, not one for each partition.
+        """Begin, durably, a leader epoch that no partition has had: records that clients have read may be lost. There
+        is one number for the directory, so that a start writes one file, not one for each partition.
         """
         self.leader_epoch = 1 + max([self.leader_epoch, *(log.leader_epoch for log in self.logs.values())])
         if self.leader_epoch > leader_epoch_cache.MAX_EPOCH:
@@ -286,9 +287,7 @@ class DataDirectory:
     def create(
         self, topic: str, partitions: Sequence[int], topic_id: bytes, config: LogConfig, *, lazy: bool = False
     ) -> list[PartitionLog]:
-        """Create partitions of a topic, durable on return. With `lazy`, the first write creates a partition's
-        directory.
-        """
+        """Create partitions of a topic, durably. With `lazy`, the first write creates a partition's directory."""
         created = []
         first = ((self.leader_epoch, 0),) if self.leader_epoch else leader_epoch_cache.FIRST
         for partition in partitions:
@@ -319,8 +318,8 @@ class DataDirectory:
         return self.logs[found.key]
 
     def elsewhere(self, topic: str, partition: int, topic_id: bytes, leader_epoch: int | None = None) -> PartitionLog:
-        """A placeholder for a partition that another process writes: it refuses appends and is not kept here. Without a
-        `leader_epoch`, a process of the same directory writes it.
+        """Return a placeholder for a partition that another process writes: it rejects appends and is not stored here.
+        Without a `leader_epoch`, a process of the same directory writes it.
         """
         directory = self._file(f"{topic}-{partition}")
         log = AbsentLog(directory, topic, partition, topic_id, _ABSENT_CONFIG, self.files, on_disk=False)
@@ -342,7 +341,7 @@ class DataDirectory:
         checkpoint.write_topic_id(self.disk, log.directory, log.topic_id)
 
     def remove(self, logs: Sequence[PartitionLog]) -> list[str]:
-        """Remove partitions durably by renaming their directories. Returns these; the caller passes them to
+        """Remove partitions durably by renaming their directories. Returns the new paths; the caller passes them to
         remove_trees later.
         """
         self._forget_offsets([(log.topic, log.partition) for log in logs])
@@ -362,7 +361,7 @@ class DataDirectory:
         return renamed
 
     def _free_name(self, log: PartitionLog) -> str:
-        """A free name for a partition's directory until it is removed."""
+        """Return a free name for a partition's directory until it is removed."""
         number, unique = 0, log.topic_id.hex()
         while True:
             ending = f".{number}" if number else ""
@@ -493,7 +492,7 @@ def _check_owner(disk: Disk, path: str, node_id: int, cluster_id: str | None) ->
 
 
 def random_id() -> str:
-    """A random UUID as Kafka makes it: it never begins with a dash, which tools would take for an option."""
+    """Return a random UUID as Kafka makes it: never with a dash first, which tools would take for an option."""
     while True:
         text = checkpoint.uuid_text(os.urandom(16))
         if not text.startswith("-"):

@@ -1,12 +1,13 @@
-"""What the writer's thread does with an epoch: journal, flush, segments. journal.py explains the order.
+"""Writing and flushing of commit batches: journal, flush, segments. journal.py explains the order.
 
-A full journal is *retired*: the next epoch begins a new one, and meanwhile another thread flushes the segments that the
-old one covers, one at a time (`flush_some`). After the last one, their ends become the new recovery points, and the
-file becomes the spare for the next journal. There is at most one retired journal: if the disk is slower than the load,
-the current one grows to `BACKLOG` times its size, and then the writer's thread does the rest of the flushing itself.
+A full journal is *retired*: the next batch begins a new one, and meanwhile another thread flushes the segments that the
+old one covers, one at a time (`flush_some`). After the last one, the ends of these segments become the new recovery
+points, and the file becomes the spare for the next journal. There is at most one retired journal: if the disk is slower
+than the load, the current one grows to `BACKLOG` times its size, and then the writer's thread does the rest of the
+flushing itself.
 
-`lock` keeps the event loop, the writer and the flushing thread from renaming or removing each other's files; it is
-never held while a retired journal's segment is flushed.
+`lock` prevents that the event loop, the writer and the flushing thread rename or remove each other's files; it is never
+held while a retired journal's segment is flushed.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from coordinatord.broker.log.segment import (
 from coordinatord.broker.log.segment_write import SegmentWrite, Writable
 from kafka_wire.message_parts import joined
 
-#: Open files kept for writing: those of the fifty offsets partitions, each with its two indexes, and some spare.
+#: Limit of open files for writing: the fifty offsets partitions, each with its two indexes, and some spare.
 WRITE_FILES = 192
 
-#: An epoch of up to this size may be written on the event loop's thread: about 50 µs of copying.
+#: A commit batch of up to this size may be written on the event loop's thread: about 50 µs of copying.
 NOW_BYTES = 256 * 1024
 
-#: Size of the journal at which the next one's file is made, if there is none.
+#: Size of the journal at which the file of the next one is created, if there is none.
 SPARE_FROM_BYTES = 1024 * 1024
 #: A journal may grow to this multiple of its size while the one before it is being flushed.
 BACKLOG = 2
@@ -46,23 +47,23 @@ _SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 
 @dataclass(slots=True, repr=False, eq=False)
 class Written:
-    """What one journal covers. With log.flush=never there is no journal."""
+    """Data that one journal covers. With log.flush=never there is no journal."""
 
     journal: Journal | None = None
-    #: written and not flushed: segment -> its log
+    #: segment -> log, of segments that are written and not flushed
     segments: dict[Segment, Writable] = field(default_factory=dict)
-    #: end offsets of the written data, for each log with such segments
+    #: end offset of the written data of each log in `segments`
     ends: dict[Writable, int] = field(default_factory=dict)
     #: segments whose directory entries are not flushed
     unnamed: set[Segment] = field(default_factory=set)
 
     def holds(self, size: int) -> bool:
-        """Whether the journal has at least this many bytes."""
+        """Return whether the journal has at least `size` bytes."""
         return self.journal is not None and self.journal.size >= size
 
 
 class Flusher:
-    """One per LogWriter."""
+    """Writes commit batches and flushes them. One per LogWriter."""
 
     def __init__(self, data: DataDirectory, *, policy: str, journal_bytes: int) -> None:
         self.lock = threading.Lock()
@@ -75,9 +76,9 @@ class Flusher:
         self.split_bytes = SPLIT_BYTES
         self._current = Written()
         self._retired: Written | None = None
-        #: the current journal began as an empty file
+        #: True if the current journal began as an empty file
         self._grows = True
-        #: the next journal's file
+        #: file of the next journal, if it exists
         self._spare: Journal | None = None
         #: a spare must be made
         self._spare_wanted = False
@@ -91,8 +92,8 @@ class Flusher:
         self._broken: BaseException | None = None
 
     def write(self, epoch: int, writes: list[SegmentWrite]) -> bool:
-        """Make an epoch durable (as far as the policy says) and write it to its segments. Returns True if there is
-        background work: then call `flush_some` until it returns False.
+        """Make a commit batch durable (as far as the policy demands) and write it to its segments. Returns True if
+        there is background work: then call `flush_some` until it returns False.
         """
         if self._retired is not None and self._current.holds(BACKLOG * self._journal_bytes):
             self._flush_retired()
@@ -120,13 +121,14 @@ class Flusher:
             return True
         has_spare = self._spare is not None or self._spare_wanted or self._unfinished is not None
         if has_spare or self._retired is not None:
-            return False  # or will be one
+            return False  # the spare does not exist yet
         self._spare_wanted = self._current.holds(min(SPARE_FROM_BYTES, self._journal_bytes // 2))
         return self._spare_wanted
 
     def write_now(self, writes: list[SegmentWrite]) -> bool:
-        """Write an epoch that needs no journal to its segments, on the event loop's thread. Returns False, with nothing
-        done, if that could block: much data, a file or directory to make or flush, or a lock held by another thread.
+        """Write a commit batch that needs no journal to its segments, on the event loop's thread. Returns False, with
+        nothing done, if that could block: much data, a file or directory to make or flush, or a lock that another
+        thread holds.
         """
         if self._journals or sum([write.size for write in writes]) > NOW_BYTES:
             return False
@@ -154,7 +156,9 @@ class Flusher:
             self._disk.sync_dir(self._data.path)
 
     def _store_epochs(self, writes: list[SegmentWrite]) -> None:
-        """Store new leader epochs, durably, before their first records: if those are lost, no others get the epoch."""
+        """Store new leader epochs, durably, before the first records of each: if those are lost, no others get the
+        epoch.
+        """
         for write in writes:
             log = write.log
             if log.has_new_epoch:
@@ -215,13 +219,13 @@ class Flusher:
             self._files.get(segment.path + suffix).datasync()
 
     def flush_journal(self) -> None:
-        """For log.flush=interval: make durable what has been written."""
+        """Flush the current journal, for log.flush=interval."""
         with self.lock:
             if self._current.journal is not None:
                 self._current.journal.flush()
 
     def make_durable(self, log: PartitionLog) -> None:
-        """Flush what has been written of a log, whatever `log.flush` says: the journals that have it, or its files."""
+        """Flush the written data of a log, whatever `log.flush` is: the journals that contain it, or its files."""
         with self.lock:
             journals = [each.journal for each in (self._retired, self._current) if each and each.journal]
             for journal in journals:
@@ -330,8 +334,8 @@ class Flusher:
         self._disk.sync_dir(self._data.path)
 
     def remove_segments(self, log: PartitionLog, segments: list[Segment]) -> None:
-        """Remove the files of segments that are no longer part of `log`, oldest first, so that no gap arises. An epoch
-        waits for one segment at most.
+        """Remove the files of segments that are no longer part of `log`, oldest first, so that no gap arises. A commit
+        batch waits for the removal of one segment at most.
         """
         for segment in segments:
             with self.lock:
@@ -345,7 +349,7 @@ class Flusher:
                 self._disk.sync_dir(log.directory)
 
     def forget_segment(self, segment: Segment) -> None:
-        """Drop a segment before its removal. The caller holds the lock."""
+        """Forget a segment that will be removed. The caller holds the lock."""
         for written in self._written():
             written.segments.pop(segment, None)
             written.unnamed.discard(segment)
@@ -353,7 +357,7 @@ class Flusher:
             self._files.drop(segment.path + suffix)
 
     def forget(self, log: Writable) -> None:
-        """Drop a log before its removal. The caller holds the lock."""
+        """Forget a log that will be removed. The caller holds the lock."""
         for written in self._written():
             written.ends.pop(log, None)
             for segment in [segment for segment, owner in written.segments.items() if owner is log]:
@@ -361,7 +365,7 @@ class Flusher:
         self._files.drop_below(log.directory)
 
     def _written(self) -> list[Written]:
-        """What the current and the retired journal cover."""
+        """Return the data that the current and the retired journal cover."""
         retired = self._retired
         return [self._current] if retired is None else [self._current, retired]
 
@@ -377,7 +381,7 @@ class Flusher:
 
 
 def _parts(writes: list[SegmentWrite], split_bytes: int) -> Iterator[list[SegmentWrite]]:
-    """Split an epoch's writes, in order, where a journal record would become too large."""
+    """Split a batch's writes, in order, where a journal record would become too large."""
     part: list[SegmentWrite] = []
     size = 0
     for write in writes:

@@ -1,18 +1,18 @@
-"""Which entries of a data directory are ours. Foreign entries are not removed, emptied or followed.
+"""Ownership of the entries of a data directory. Foreign entries are not removed, emptied or followed.
 
-| entry | what a start does |
+| entry | action at a start |
 |---|---|
-| `TOPIC-N`, a partition in the catalogue, or one that a checkpoint has flushed offsets of | opens it |
-| `TOPIC-N` of such a partition, empty or with only its first files | removes it: a crash left it |
+| `TOPIC-N`, a partition in the catalogue, or one whose flushed offsets are in a checkpoint | opens it |
+| `TOPIC-N` of such a partition, empty or with only its first files | removes it: a crash interrupted its creation |
 | `TOPIC-N` with segments or a topic id, not a partition of ours | renames it to `TOPIC-N.<32 hex digits>-stray` |
 | `TOPIC-N.<topic id>-delete` with that id in it | removes it: an interrupted removal |
-| `__cluster_metadata-0` with the id of Kafka's controllers' log, not ours | leaves it alone |
+| `__cluster_metadata-0` with the id of the log of Kafka's controllers, not ours | leaves it alone |
 | symbolic links and other directories, whatever their names | leaves them alone |
 
-Kafka's LogManager, too, makes a stray of a partition that its cluster does not know by topic id: the files are kept,
-and the name is free. In a directory with an owner but no catalogue yet, such as a Kafka broker's, everything with
+Kafka's LogManager, too, renames a partition to a stray if its topic id is not in the cluster: the files are kept, and
+the name is free. In a directory with an owner but no catalogue yet, such as a Kafka broker's, every directory with
 segments or a topic id is a partition. A removal removes only files with names that we write; the topic id is removed
-last, because it shows whose the directory is.
+last, because it shows that the directory is ours.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from coordinatord.broker.log.errors import DataDirectoryError, LogDamaged
 from kafka_wire.values import Value
 
 NO_ID = bytes(16)
-"""The topic id of a partition that a Kafka broker created before topics had ids."""
+"""Topic id of a partition that a Kafka broker created before topics had ids."""
 
 _MOST_BEGUN_BYTES = 100
 _FIRST_EPOCH = re.compile(r"0\n1\n[0-9]+ 0\n")
-"""The checkpoint of epochs of a partition to which nothing was appended."""
+"""Content of the checkpoint of leader epochs of a partition without records."""
 
 
 class Catalogued(NamedTuple):
@@ -50,7 +50,7 @@ ReadCatalogued = Callable[[Disk, str], Catalogued | None]
 
 
 def no_catalogue(_disk: Disk, _path: str) -> None:
-    """Return no catalogue: every directory that looks like a partition is one."""
+    """Return no catalogue: every directory with the form of a partition is one."""
 
 
 def or_empty(catalogued: ReadCatalogued) -> ReadCatalogued:
@@ -93,7 +93,9 @@ class Judged(Value):
 
 
 class Judge:
-    """Judges the entries of a data directory; changes nothing. LogDamaged if one of ours is not valid."""
+    """Decides about the entries of a data directory; changes nothing. Raises LogDamaged if an entry of ours is not
+    valid.
+    """
 
     def __init__(
         self, disk: Disk, path: str, catalogued: Catalogued | None, flushed: Mapping[TopicPartition, int]
@@ -107,7 +109,9 @@ class Judge:
         self._judged = Judged()
 
     def judge(self, entries: Sequence[str], owns: Callable[[str, int], bool] | None) -> Judged:
-        """Judge all entries; or, if several processes share the directory, those named like a partition of this one."""
+        """Decide about all entries; or, if several processes share the directory, about those named like a partition of
+        this process.
+        """
         for name in sorted(entries):
             key = names.partition_of(name)
             if owns is not None and (key is None or not owns(*key)):
@@ -123,7 +127,7 @@ class Judge:
         return self._judged
 
     def _is_our_metadata(self, name: str) -> bool:
-        """Whether this is our log of ACLs and so on, not that of Kafka's controllers."""
+        """Return whether a directory is our log of ACLs and other metadata, not the log of Kafka's controllers."""
         directory = f"{self._path}/{name}"
         if self._disk.kind(f"{directory}/{checkpoint.PARTITION_METADATA}") != "file":
             return False
@@ -180,7 +184,7 @@ class Judge:
             self._judged.partitions.append(Found(key, name, topic_id or NO_ID))
 
     def _is_expected(self, key: TopicPartition) -> bool:
-        """Whether a directory of this name is or was ours."""
+        """Return whether a directory of this name is or was ours."""
         if self._flushed.get(key):
             return True
         if self._catalogued is None:
@@ -191,13 +195,13 @@ class Judge:
     def _why_stray(self, key: TopicPartition, topic_id: bytes | None) -> str | None:
         catalogued = self._catalogued
         if catalogued is None or self._flushed.get(key) or topic_id in catalogued.deleting:
-            return None  # it is ours, even if it is damaged
+            return None  # the partition is ours, even if it is damaged
         entry = catalogued.topics.get(key[0])
         if entry is None:
             return "there is no such topic"
         if key[1] >= entry[1]:
             return f"the topic has {entry[1]} partitions"
-        if topic_id in (None, NO_ID):  # from a broker before topic ids: then it was opened before
+        if topic_id in (None, NO_ID):  # created by a broker before topic ids: the recovery points decide
             return None if key in self._flushed else "it has no topic's id"
         return None if topic_id == entry[0] else "it has the id of another topic"
 
@@ -206,7 +210,7 @@ class Judge:
 
 
 def is_begun(disk: Disk, directory: str) -> bool:
-    """Whether a directory has only its first files. Such a directory may be filled or removed."""
+    """Return whether a directory has only its first files. Such a directory may be filled or removed."""
     return disk.kind(directory) == "directory" and all(
         _is_beginning(disk, f"{directory}/{name}", name) for name in disk.listdir(directory)
     )
@@ -258,7 +262,7 @@ def set_aside(disk: Disk, path: str, foreign: Foreign) -> Foreign:
 
 
 def refuse_others(disk: Disk, path: str, files: Sequence[str]) -> None:
-    """DataDirectoryError if an entry with the name of one of our files is not a file."""
+    """Raise DataDirectoryError if an entry with the name of one of our files is not a file."""
     for name in files:
         kind = disk.kind(f"{path}/{name}")
         if kind not in (None, "file"):

@@ -1,13 +1,15 @@
-"""Gives up the rest of a damaged partition, so that it can be opened with what precedes the damage.
+"""Repair of a damaged partition: removes everything from a position on, so that the rest can be opened.
 
-`plan` only reads: what would be kept and removed, and which removed records are still readable. `carry_out` does it:
+`plan` only reads: it lists what would be kept and removed, and which removed records are still readable. `carry_out`
+executes the plan:
 
 1. the segment's bytes from the position on are copied into a side file, later segments are renamed to side files;
-2. the journals and checkpoints lose what they have of it; otherwise the next start would demand it;
-3. a leader epoch begins at the new end, for clients that have read what is removed (KIP-320);
+2. the entries of the removed part are deleted from the journals and checkpoints; otherwise the next start would demand
+   them;
+3. a leader epoch begins at the new end, for clients that have read removed records (KIP-320);
 4. the segment is cut, its indexes are rebuilt, snapshots beyond the new end are removed.
 
-After each step the partition can still be repaired. Nothing uses the side files (`….removed`): they can be inspected
+After each step the partition can still be repaired. Nothing reads the side files (`….removed`): they can be inspected
 with `coordinatord log dump`, and deleted.
 """
 
@@ -54,7 +56,7 @@ class Extent:
     begin: int
     end: int
     record_count: int = 0
-    #: offsets in the readable batches: the first and the last
+    #: first and last offset of the readable batches
     first_offset: int | None = None
     last_offset: int | None = None
 
@@ -103,7 +105,7 @@ def lock(disk: Disk, segment_path: str) -> Lock:
 
 
 def plan(disk: Disk, segment_path: str, position: int, witness: Witness = lambda _key, _value: None) -> Plan:
-    """Plan to give up everything from `position` of a segment on. The caller holds the lock."""
+    """Plan to remove everything from `position` of a segment on. The caller holds the lock."""
     directory, name = os.path.split(segment_path)
     base_offset = segment_base(name)
     if base_offset is None or not name.endswith(LOG_SUFFIX) or partition_of(os.path.basename(directory)) is None:
@@ -132,7 +134,7 @@ def plan(disk: Disk, segment_path: str, position: int, witness: Witness = lambda
 
 
 def _kept(file: File, extent: Extent, made: Plan) -> Extent:
-    """Check that what is kept is valid and ends with a whole batch."""
+    """Check that the kept part is valid and ends with a whole batch."""
     end = 0
     try:
         for batch in scan(file, extent.path, 0, extent.end):
@@ -161,7 +163,7 @@ def _removed(file: File, extent: Extent, witness: Witness) -> Extent:
 
 
 def salvage(file: File, begin: int, end: int) -> Iterator[tuple[BatchHeader, bytes]]:
-    """Every batch with a valid CRC between two positions, wherever it begins."""
+    """Yield every batch with a valid CRC between two positions, wherever it begins."""
     at = begin
     while at + HEADER_BYTES <= end:
         header = BatchHeader._make(HEADER.unpack(file.pread(HEADER_BYTES, at)))
@@ -179,7 +181,7 @@ def salvage(file: File, begin: int, end: int) -> Iterator[tuple[BatchHeader, byt
 
 
 def _next_candidate(file: File, at: int, end: int) -> int:
-    """The next position where a batch's magic would be valid."""
+    """Return the next position where a batch's magic would be valid."""
     while at + HEADER_BYTES <= end:
         data = file.pread(min(_SEARCH_BYTES, end - at - _MAGIC_AT), at + _MAGIC_AT)
         found = data.find(MAGIC)
@@ -246,7 +248,9 @@ def _free_name(disk: Disk, base: str) -> str:
 
 
 def _clear_journals(disk: Disk, made: Plan) -> list[str]:
-    """Remove the partition's entries from the position on from the journals. Side files keep what no segment has."""
+    """Remove the partition's entries from the position on from the journals. Entries that no segment has are copied to
+    side files.
+    """
     side_files = []
     sizes = {extent.path: extent.end for extent in made.removed}
     for name in journal_names(disk.listdir(made.data_path)):
@@ -273,7 +277,7 @@ def _clear_journals(disk: Disk, made: Plan) -> list[str]:
 
 
 def _shortened(entry: JournalEntry, made: Plan) -> JournalEntry | None:
-    """The part of a journal entry that is kept."""
+    """Return the part of a journal entry that is kept."""
     if entry.name != made.name or entry.base_offset < made.segment.base_offset:
         return entry
     if entry.base_offset > made.segment.base_offset or entry.position >= made.position:
@@ -293,7 +297,7 @@ def _lower_checkpoints(disk: Disk, made: Plan) -> None:
 
 
 def _begin_epoch(disk: Disk, made: Plan) -> None:
-    """Begin a leader epoch above all that removed records may have. Once more, if a repair is repeated."""
+    """Begin a leader epoch above all that removed records may have, and another one if a repair is repeated."""
     known = leader_epoch_cache.read(disk, made.directory)
     epoch = max(known[-1][0], checkpoint.leader_epoch_of(disk, made.data_path)) + 1
     if epoch > leader_epoch_cache.MAX_EPOCH:

@@ -1,12 +1,12 @@
 """Lookups of a log by time: the first record of a timestamp or later, and the record with the greatest timestamp.
 
 Both read batches, and a batch of a few kilobytes may have a hundred megabytes of records. So a lookup is a generator,
-which another thread runs for a while at a time. It begins with the log's segments as they are when it is made, on the
-event loop's thread, and opens files of its own. Where a segment has been removed or replaced meanwhile, a file is
-missing: then the caller begins again.
+which another thread runs for a while at a time. A lookup uses the log's segments as they are when it is made, on the
+event loop's thread, and opens its own files. If a segment has been removed or replaced meanwhile, a file is missing:
+then the caller begins again.
 
-What was found out about a batch is remembered for those that are looked up again: its records whose timestamp is
-greater than all before it, which is all that lookups ask for.
+`TimeLookups` remembers batches that are looked up repeatedly: of each, the records whose timestamp is greater than all
+before them. No lookup needs other records.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from kafka_wire.records.batch import BatchHeader, record_section
 from kafka_wire.records.stamps import stamps
 
 HEADERS_AT_ONCE: Final = 100
-"""Batch headers that are read between two pauses: a tenth of a millisecond."""
+"""Number of batch headers that are read between two pauses: a tenth of a millisecond."""
 
 MAX_REMEMBERED: Final = 64
 MAX_RISES: Final = 1_000
-"""How many batches are remembered, and how many records of each: at most 10 MB."""
+"""Limits of remembered batches, and of remembered records of each: at most 10 MB."""
 
 REMEMBERED_BYTES: Final = 64 * 1024
-"""Batches whose records have fewer bytes are read again: that takes no longer than a look-up of their place."""
+"""Batches whose records have fewer bytes are not remembered: reading them again is as fast as the lookup itself."""
 
 
 class TimestampOffset(NamedTuple):
@@ -45,12 +45,13 @@ class TimestampOffset(NamedTuple):
 
 
 Lookup = Generator[None, None, TimestampOffset | None]
-"""Pauses wherever it yields. Raises OSError, LogError or DecodeError where the log cannot be read; FileNotFoundError
-where its files have changed, too."""
+"""Pauses at each yield. Raises OSError, LogError or DecodeError if the log cannot be read; FileNotFoundError also if
+its files have changed.
+"""
 
 
 class _Part(NamedTuple):
-    """A segment, and what it was when the lookup began: `end` are its bytes that may be read."""
+    """A segment, and its state when the lookup began. `end`: number of bytes that may be read."""
 
     segment: Segment
     path: str
@@ -60,7 +61,7 @@ class _Part(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """Where a batch is."""
+    """The place of a batch."""
 
     path: str
     position: int
@@ -68,20 +69,20 @@ class _Batch(NamedTuple):
 
 
 class TimeLookups:
-    """The lookups of all logs, and what they remember. Only one thread runs lookups."""
+    """Lookups in all logs, with remembered batches. Only one thread runs lookups."""
 
     def __init__(self) -> None:
         #: (topic id, partition, base offset, CRC, length) of a batch -> its records that are later than all before them
         self._remembered: OrderedDict[tuple[bytes, int, int, int, int], list[TimestampOffset]] = OrderedDict()
 
     def first_at(self, log: PartitionLog, timestamp_ms: int) -> Lookup:
-        """The first visible record from the log's start on whose timestamp is at least `timestamp_ms`."""
+        """Find the first visible record, from the log's start on, whose timestamp is at least `timestamp_ms`."""
         parts = [part for part in _parts(log) if part.max_timestamp >= timestamp_ms]
         return self._first_at(log, parts, timestamp_ms, log.log_start_offset)
 
     def greatest(self, log: PartitionLog) -> Lookup:
-        """The visible record with the greatest timestamp, the first of equals. As in Kafka (UnifiedLog's
-        fetchOffsetByTimestamp), it may be before the log's start.
+        """Find the visible record with the greatest timestamp, the first one if several have it. As in Kafka
+        (UnifiedLog's fetchOffsetByTimestamp), it may be before the log's start.
         """
         return self._greatest(log, _parts(log), log.high_watermark)
 
@@ -103,7 +104,7 @@ class TimeLookups:
         return None
 
     def _greatest(self, log: PartitionLog, parts: list[_Part], high_watermark: int) -> Lookup:
-        """Of each segment at most three kilobytes of headers are read, whatever its size."""
+        """Find the record with the greatest timestamp. Of each segment at most three kilobytes of headers are read."""
         best: _Batch | None = None
         with _files(log) as files:
             for part in parts:
@@ -112,7 +113,7 @@ class TimeLookups:
                 offset, end = part.max_timestamp_offset, part.end
                 if offset < high_watermark:
                     best = _later(best, _batch_at(part, files, offset))
-                else:  # it is not written yet
+                else:  # the batch is not written yet
                     segment = part.segment
                     entry = last_entry(files.get(segment.time_index_path), TIME_ENTRY, segment.time_index_count)
                     if entry is not None:
@@ -128,7 +129,7 @@ class TimeLookups:
     def _first_of(
         self, log: PartitionLog, files: FilePool, batch: _Batch, timestamp_ms: int, start_offset: int
     ) -> TimestampOffset | None:
-        """The first record of a batch with this timestamp or a later one."""
+        """Find the first record of a batch with this timestamp or a later one."""
         header = batch.header
         key = log.topic_id, log.partition, header.base_offset, header.crc, header.length
         rises = self._remembered.get(key)
@@ -167,7 +168,7 @@ def _parts(log: PartitionLog) -> list[_Part]:
 
 @contextmanager
 def _files(log: PartitionLog) -> Iterator[FilePool]:
-    """Files of the lookup's own: the log's are those of the event loop's thread."""
+    """Open files for one lookup: the log's own files belong to the event loop's thread."""
     files = FilePool(log.disk, 3)
     try:
         yield files
@@ -176,7 +177,7 @@ def _files(log: PartitionLog) -> Iterator[FilePool]:
 
 
 def _batch_at(part: _Part, files: FilePool, offset: int) -> _Batch | None:
-    """The batch with an offset, or the first one after it."""
+    """Return the batch with an offset, or the first one after it."""
     position = part.segment.position_at_or_before(files, offset)
     for at, header in walk(files.get(part.path), part.path, position, part.end):
         if header.last_offset >= offset:
@@ -185,7 +186,7 @@ def _batch_at(part: _Part, files: FilePool, offset: int) -> _Batch | None:
 
 
 def _later(one: _Batch | None, other: _Batch | None) -> _Batch | None:
-    """The batch with the later record, the first of equals."""
+    """Return the batch with the later record, or `one` if both are equal."""
     if one is None or other is None:
         return one or other
     return one if one.header.max_timestamp >= other.header.max_timestamp else other

@@ -1,20 +1,20 @@
 """The metadata log: records of the cluster, in Kafka's formats, in `__cluster_metadata-0`.
 
-An *image* is what a kind of record adds up to, such as all ACLs. `append` writes records and replays them into their
-images at once; a response to whoever asked for the change waits for the epoch (the durability gate, as for groups). A
-start replays the log into empty images before clients can connect.
+An *image* is the state that records of one kind add up to, such as all ACLs. `append` writes records and replays them
+into their images at once; the response to a change waits until the records are durable (the durability gate, as for
+groups). A start replays the log into empty images before clients can connect.
 
 Snapshots. When the log has grown, `_Snapshot` begins a new segment, writes all records of all images into it, in
-slices, and then lets go of the older segments. Changes may come between two slices: each slice has the records as they
-are then, and replaying a removal of what is not there does nothing, so whoever reads a segment to its end gets the
-state. A snapshot that a crash cuts short removes nothing.
+slices, and then removes the older segments. Changes may come between two slices: each slice has the records as they are
+then, and replaying a removal of an absent item does nothing, so a reader that reaches a segment's end has the state. A
+snapshot that a crash cuts short removes nothing.
 
-Several processes. The log's owner is the one that leads its partition, which is the controller that clients are told
-of. It alone appends. When records are durable, it publishes the log's end; the other workers read the new records from
-the files (`reading.py`), the whole log if the owner has removed what they have not read. Nodes of other machines read
-them in the database that has the log (`server/postgresql/cluster_records.py`).
+Several processes. The log's owner is the process that leads its partition: the controller in Metadata. Only the owner
+appends. When records are durable, it publishes the log's end; the other workers read the new records from the files
+(`reading.py`), or the whole log if the owner has removed records that they have not read. Nodes of other machines read
+the records in the database that has the log (`server/postgresql/cluster_records.py`).
 
-The log is not a topic: no client sees it.
+The log is not a topic: clients cannot see it.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ CONFIG: Final = LogConfig(segment_ms=LONG_MAX, retention_ms=-1)
 """Only snapshots begin a segment, and only they remove one."""
 
 SNAPSHOT_BYTES: Final = 1 << 20
-"""The log is rewritten when it has grown by this, and by as much as the last snapshot has: reading both takes a start
-some tens of milliseconds.
+"""The log is rewritten when it has grown by this and by the size of the last snapshot: a start reads both in some tens
+of milliseconds.
 """
 
 SLICE_RECORDS: Final = 100
@@ -51,36 +51,36 @@ SLICE_RECORDS: Final = 100
 
 
 class Image(Protocol):
-    """What records add up to."""
+    """State that records add up to."""
 
     def replay(self, record: Any) -> None:
-        """Apply a record. Removing what is not there does nothing."""
+        """Apply a record. A removal of an absent item does nothing."""
 
     def records(self) -> Iterator[Any]:
-        """Records that make this image from an empty one. The image may change while they are taken."""
+        """Yield records that make this image from an empty one. The image may change during the iteration."""
 
     def clear(self) -> None:
-        """Forget everything: it is replayed from the log's beginning."""
+        """Drop the state, before the log is replayed from its beginning."""
 
 
 class Published(Protocol):
-    """What the owner and those that follow it share."""
+    """State that the owner shares with the processes that follow it."""
 
     @property
     def metadata_end(self) -> int:
-        """The offset after the last durable record, as far as this process knows."""
+        """Return the offset after the last durable record, as far as this process has it."""
 
     def metadata_changed(self, end_offset: int) -> None:
-        """Publish durable records; only the owner says so."""
+        """Publish the end of the durable records. Only the owner calls this."""
 
 
 Read = Callable[[int], "Iterable[Values]"]
-"""The batches from an offset on, or all of them if that one is not there: reading.read_on."""
+"""Returns the batches from an offset on, or all of them if that offset is removed: reading.read_on."""
 
 
 class MetadataLog:
-    """See the module. Owned by the event loop's thread. `shared`: other processes read what this one writes, or it
-    reads what they write, with `read`; without that, from the files of the directory.
+    """The metadata log of a process. Owned by the event loop's thread. With `shared`, other processes read the records
+    that this one writes, or this one reads theirs, with `read`; without `read`, from the files of the directory.
     """
 
     def __init__(
@@ -105,25 +105,25 @@ class MetadataLog:
         self._snapshot_bytes = snapshot_bytes
         self._makers: dict[int | None, Callable[[], Image]] = {}
         self._log: PartitionLog | None = None
-        self._next_offset = 0  # of what the images have
+        self._next_offset = 0  # next offset to replay into the images
         self._snapshot: _Snapshot | None = None
-        #: bytes of the latest snapshot, and of what was written since
+        #: bytes of the latest snapshot, and of the records written since
         self._snapshot_size = 0
         self._grown = 0
 
     def keep(self, image: Callable[[], Image], *record_types: int) -> None:
-        """Replay records of these types (their numbers) into an image, which is asked for by the first of them. To be
+        """Replay records of these types (their numbers) into an image, which `image` makes at the first of them. To be
         called before `load`.
         """
         self._makers.update(dict.fromkeys(record_types, image))
 
     @property
     def images(self) -> list[Image]:
-        """Each image once."""
+        """Return each image once."""
         return list(dict.fromkeys(make() for make in self._makers.values()))
 
     def load(self) -> None:
-        """Read the log. LogDamaged if it cannot be read, or has records that this program does not know."""
+        """Read the log. Raises LogDamaged if it cannot be read, or has records of an unknown type."""
         if self.follows:
             self._read_on()
             return
@@ -140,8 +140,8 @@ class MetadataLog:
             self._shared.metadata_changed(log.end_offset)
 
     def append(self, records: Iterable[Any]) -> int:
-        """Apply records and write them, together or not at all. Returns the epoch that makes them durable. LogFailed if
-        the log has stopped. Only for the owner.
+        """Apply records and write them, together or not at all. Returns the LSN that makes them durable. Raises
+        LogFailed if the log has stopped. Only for the owner.
         """
         log = self._log
         assert log is not None, "the owner's log is loaded"
@@ -157,15 +157,15 @@ class MetadataLog:
         return self._writer.epoch
 
     def refresh(self) -> None:
-        """Apply what the owner has published, in another process than the owner; it costs nothing if there is nothing
-        new. LogDamaged as with `load`.
+        """Apply what the owner has published, in another process than the owner; costs nothing if there is nothing new.
+        Raises LogDamaged as `load` does.
         """
         if not self.is_owner and self._shared is not None and self._next_offset < self._shared.metadata_end:
             self._read_on()
 
     @property
     def follows(self) -> bool:
-        """Whether another process owns the log."""
+        """Return whether another process owns the log."""
         return not self.is_owner
 
     def _read_on(self) -> None:
@@ -205,7 +205,7 @@ class MetadataLog:
         make().replay(record)
 
     def _write(self, log: PartitionLog, records: Iterable[Any]) -> int:
-        """Append records to the log. Returns their bytes."""
+        """Append records to the log. Returns their size in bytes."""
         from kafka_wire.records.cluster_metadata import encode_record
 
         values = [encode_record(record, 0) for record in records]
@@ -218,7 +218,7 @@ class MetadataLog:
         self._shared.metadata_changed(self._log.high_watermark)
 
     def _snapshot_ended(self, log: PartitionLog, base_offset: int, size: int) -> None:
-        """A snapshot is durable: the log begins with it."""
+        """Remove the segments before a snapshot, which is durable now."""
         self._snapshot = None
         self._snapshot_size = size
         self._writer.delete_records(log, base_offset)
@@ -256,7 +256,7 @@ class _Snapshot:
             writer.hold(writer.epoch, self._durable)
 
     def _durable(self) -> None:
-        # With log.flush=interval or never this epoch would not survive a power failure, and what it replaces has: then
-        # all that there was would be gone, not the last changes.
+        # With log.flush=interval or never this flush would not survive a power failure, but the removal of the older
+        # segments would: then the whole log would be lost, not the last changes.
         ended = self._metadata._snapshot_ended
         self._metadata._writer.make_durable(self._log, lambda: ended(self._log, self._base_offset, self._size))

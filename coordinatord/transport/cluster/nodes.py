@@ -1,11 +1,11 @@
-"""Each partition's leader, and the nodes' addresses for clients. One process is one node; `--workers N` starts N.
+"""Leaders of partitions, and the nodes' addresses for clients. One process is one node; `--workers N` starts N.
 
 Node number n leads partition p of a topic when (CRC-32 of the topic's name + p) mod N = n; of the coordinators' own
 topics, whose names begin with two underscores, when p mod N = n. This needs no table and no agreement: every node can
 compute the leader of any partition, and a different N at the next start moves no file. As in Kafka, the coordinator of
-a group or transactional id is the leader of its partition. So clients find their node by Metadata and FindCoordinator;
-a request at the wrong node gets NOT_LEADER_OR_FOLLOWER or NOT_COORDINATOR. No client's request is forwarded to another
-node.
+a group or transactional id is the leader of its partition. So clients find their node with Metadata and
+FindCoordinator; a request to the wrong node gets NOT_LEADER_OR_FOLLOWER or NOT_COORDINATOR. No request of a client is
+forwarded to another node.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:  # only tests move partitions
     from coordinatord.transport.cluster.moved_partitions import MovedPartitions
 
 OWN_PREFIX = "__"
-"""Partitions of the same number of `__consumer_offsets`, `__rebalances` and so on are on the same node, so a group's
-ledger records are on the group's node.
+"""Prefix of the coordinators' own topics. Partitions of the same number of these topics are on the same node, so a
+group's ledger records are on the group's node.
 """
 
 MOVABLE: Final = ("__consumer_offsets", "__rebalances")
-"""Topics of groups: tests move a partition of them to another node, the one of the same number in each."""
+"""Topics of groups whose partitions tests can move to another node, always the same number of each."""
 
 
 def share_of(topic: str, partition: int, shares: int) -> int:
-    """The number of the share that a partition belongs to, of so many."""
+    """Return the number of the share, of `shares`, that a partition belongs to."""
     first = 0 if topic.startswith(OWN_PREFIX) else crc32(topic.encode())
     return (first + partition) % shares
 
@@ -56,8 +56,8 @@ class Nodes:
         workers: int = 1,
         placed: MovedPartitions | None = None,
     ) -> None:
-        """`node_id` is this node's, worker `worker` of `workers`; the workers have consecutive ids. `placed`: what
-        tests have moved.
+        """`node_id` is this node's, worker `worker` of `workers`; the workers have consecutive ids. `placed`:
+        partitions that tests have moved.
         """
         self.node_id = node_id
         self.worker = worker
@@ -66,11 +66,13 @@ class Nodes:
         self.placed = placed
         self._addresses: dict[str, list[tuple[str, int]]] = {}
         self.others: Callable[[str], list[Node]] | None = None
-        """Nodes of other machines, by listener: they lead nothing now, and tell clients who does."""
+        """Nodes of other machines, by listener: they lead nothing now, and refer clients to the leaders."""
 
     @property
     def controller_id(self) -> int:
-        """The first node. Like Kafka's brokers, every node serves controller requests; clients expect a single id."""
+        """Id of the first node. Like Kafka's brokers, every node serves controller requests; clients expect a single
+        id.
+        """
         return self.node_id - self.worker
 
     def advertise(self, listener: str, *addresses: tuple[str, int]) -> None:
@@ -80,18 +82,18 @@ class Nodes:
 
     @property
     def told(self) -> dict[str, tuple[str, int]]:
-        """This node's address, by listener."""
+        """This node's address for clients, by listener."""
         return {listener: addresses[self.worker] for listener, addresses in self._addresses.items()}
 
     def alive(self, listener: str) -> list[Node]:
-        """The nodes that clients of `listener` may connect to."""
+        """Return the nodes that clients of `listener` may connect to."""
         first_id = self.controller_id
         addresses = self._addresses[listener]
         nodes = [Node(first_id + worker, host, port, self.rack) for worker, (host, port) in enumerate(addresses)]
         return nodes if self.others is None else nodes + self.others(listener)
 
     def worker_of(self, topic: str, partition: int) -> int:
-        """The number of the worker that leads a partition."""
+        """Return the number of the worker that leads a partition."""
         if self.placed is not None and topic in MOVABLE:
             moved_to = self.placed.leader(partition)
             if moved_to is not None:
@@ -99,27 +101,29 @@ class Nodes:
         return share_of(topic, partition, self.workers)
 
     def leads(self, node_id: int) -> bool:
-        """Whether the node with this id leads partitions."""
+        """Return whether the node with this id leads partitions."""
         return self.controller_id <= node_id < self.controller_id + self.workers
 
     def leader_of(self, topic: str, partition: int) -> int:
-        """The id of the node that leads a partition."""
+        """Return the id of the node that leads a partition."""
         return self.controller_id + self.worker_of(topic, partition)
 
     def epoch_of(self, topic: str, partition: int) -> int | None:
-        """The leader epoch of a partition that another node leads; None if this node's data directory has it."""
+        """Return the leader epoch of a partition that another node leads; None if this node's data directory has it."""
         return None
 
     def owns(self, topic: str, partition: int) -> bool:
-        """Whether this node leads the partition."""
+        """Return whether this node leads the partition."""
         return self.worker_of(topic, partition) == self.worker
 
     def coordinator(self, topic: str, partition: int, listener: str) -> tuple[int, str, int]:
-        """(node id, host, port) of the leader of a partition of a coordinators' topic; the id is -1 without one."""
+        """Return (node id, host, port) of the leader of a partition of a coordinators' topic; the id is -1
+        without one.
+        """
         worker = self.worker_of(topic, partition)
         host, port = self._addresses[listener][worker]
         return self.controller_id + worker, host, port
 
     def select(self, node_ids: Collection[int], listener: str) -> list[Node]:
-        """The nodes with these ids."""
+        """Return the nodes with these ids."""
         return [node for node in self.alive(listener) if node.node_id in node_ids]

@@ -1,12 +1,14 @@
-"""Requests of many elements, each of which is answered independently: they are answered some elements at a time.
+"""Batching of requests with many independent elements: the handler is called for some elements at a time.
 
-For the handler each part is a request of its own, and each part's answer is encoded at once. So no request of this kind
-holds the event loop for long, whatever it asks for, and what it holds is its answer's bytes, of which there are at most
-`MAX_ANSWER_BYTES`: beyond that it gets an error instead. The client gets what one call of the handler would have given.
+Each part is a request of its own for the handler, and the response to it is encoded at once. So no request of this kind
+occupies the event loop for long, whatever it asks for, and it occupies only the memory of the encoded response, at most
+`MAX_ANSWER_BYTES`: a longer response is replaced by an error. The client gets the response that one call of the handler
+would have given.
 
-Requests of more than `LARGE_BYTES` are decoded on another thread, of every API. Those of more than `MAX_LIST_BYTES` are
-refused, unless most of their bytes are a client's own data (`CARRIERS`); and those of more than `MAX_ELEMENTS`, unless
-they are made in slices. Refusing closes the connection, with a line in the log. The figures are in limits.py.
+Requests of more than `LARGE_BYTES` are decoded on another thread, for every API. Requests of more than `MAX_LIST_BYTES`
+are rejected, unless most of their bytes are a client's own data (`CARRIERS`); and requests of more than `MAX_ELEMENTS`
+elements, unless they are served in slices. A rejection closes the connection and writes a line to the log. The figures
+are in limits.py.
 """
 
 from __future__ import annotations
@@ -27,20 +29,22 @@ from kafka_wire.registry import Codec
 from kafka_wire.schema import schema_of
 
 FEW: Final = 1
-"""With so many elements a request is not split. Two may be the same large group, sixteen times as large an answer."""
+"""A request of so few elements is not split. Two may be the same large group, with a response sixteen times as
+large.
+"""
 
 MANY: Final = 1_000
-"""So many names are looked at between two pauses."""
+"""Number of names that are checked between two pauses."""
 
 PART_S: Final = 0.001
-"""How long a part should take: the number of its elements follows from the time of the one before."""
+"""Seconds that a part should take: the number of its elements follows from the time of the previous part."""
 
 
 class Split(NamedTuple):
-    """The elements of a request, and those of its response; both in all versions from `first_version` on.
-    `once`: an element that is repeated is answered once. `distinct`: the field of an element by which the handler puts
-    elements together; if two have the same, the request is not split. `inner_asked` and `inner_answered`: lists in
-    these elements, where one element's answer may be large.
+    """The elements of a request, and those of its response; both in all versions from `first_version` on. `once`: a
+    repeated element is handled once. `distinct`: the field of an element by which the handler groups elements; if
+    two elements have the same value, the request is not split. `inner_asked` and `inner_answered`: lists in these
+    elements, if the response for one element may be large.
     """
 
     asked: str
@@ -67,18 +71,18 @@ SPLITS: Final[dict[int, Split]] = {
 
 
 class TooLarge(Exception):
-    """A request is refused because it has more than the limits of this module."""
+    """A request exceeds the limits of this module and is rejected."""
 
 
 class Encoded(NamedTuple):
-    """The body of a response, encoded: to be sent in one go, and not copied together."""
+    """An encoded body of a response, in pieces that are sent together without being copied into one buffer."""
 
     pieces: list[bytes]
     size: int
 
 
 class BatchContext(RequestContext):
-    """The context of a part: remembers what its answer waits for."""
+    """Context of a part: stores the log sequence number that its response waits for."""
 
     __slots__ = ("epoch", "failure", "response")
 
@@ -93,7 +97,7 @@ class BatchContext(RequestContext):
 
 
 def split_of(codec: Codec, request: Any) -> Split | None:
-    """How this request is split; None if it is not."""
+    """Return the split of a request, or None if the request is not split."""
     split = SPLITS.get(codec.api_key)
     if split is None or codec.api_version < split.first_version:
         return None
@@ -110,7 +114,7 @@ def _has_many(split: Split, element: Any) -> bool:
 
 
 def decoded_aside(context: RequestContext, handler: Callable[[Any, Any], Any]) -> CooperativeTask:
-    """The response to a large request, which is still to be decoded."""
+    """Return a task that decodes a large request on another thread and returns the response to it."""
     return CooperativeTask(_decoded(context, handler), is_change=True)
 
 
@@ -126,7 +130,7 @@ def _decoded(context: RequestContext, handler: Callable[[Any, Any], Any]) -> Tas
 
 
 def encoded_aside(context: RequestContext, slices: CooperativeTask) -> CooperativeTask:
-    """The same response, encoded on another thread, if it is one without an error that is still to be encoded."""
+    """Return a task with the same response, encoded on another thread unless it is an error or encoded already."""
     return CooperativeTask(_encoding(context, slices.steps), is_change=slices.is_change)
 
 
@@ -145,7 +149,7 @@ def _encoding(context: RequestContext, steps: TaskSteps) -> TaskSteps:
 
 
 def _within_limits(context: RequestContext) -> Any:
-    """The decoded request."""
+    """Decode the request. Raises TooLarge."""
     request, codec = context.request, context.codec
     if codec.api_key in IN_SLICES:
         return request
@@ -153,7 +157,7 @@ def _within_limits(context: RequestContext) -> Any:
     if split is None:
         count = elements_of(request)
     elif split.inner_asked:
-        count = 0  # answered one by one
+        count = 0  # the elements are handled one by one
     else:
         count = max([elements_of(each) if hasattr(each, "__slots__") else 1 for each in getattr(request, split.asked)])
     if count > MAX_ELEMENTS:
@@ -162,7 +166,7 @@ def _within_limits(context: RequestContext) -> Any:
 
 
 def elements_of(message: Any) -> int:
-    """How many partitions, names, … a message lists: of lists within lists, the inner elements count."""
+    """Count the partitions, names, … that a message lists: of nested lists, the inner elements count."""
     total = 0
     for name in type(message).__slots__:
         value = getattr(message, name)
@@ -180,12 +184,12 @@ def _encoded(codec: Codec, response: Any) -> bytes:
 def in_batches(
     context: RequestContext, request: Any, split: Split, handler: Callable[[Any, Any], Any]
 ) -> CooperativeTask:
-    """The response of `handler`, called for some elements of the request at a time."""
+    """Return a task that calls `handler` for some elements of the request at a time and joins the responses."""
     return CooperativeTask(_Parts(context, request, split, handler).steps())
 
 
 class _Parts:
-    """A response that is made part by part. Its bytes count among the unread ones of all connections."""
+    """A response that is made part by part. Its bytes count among the unread bytes of all connections."""
 
     def __init__(self, context: RequestContext, request: Any, split: Split, handler: Callable[[Any, Any], Any]) -> None:
         self._context = context
@@ -199,7 +203,7 @@ class _Parts:
         self._is_given_up = False
 
     def steps(self) -> TaskSteps:
-        """Make it."""
+        """Make the response."""
         unread = self._context.connection.door.unread
         try:
             return (yield from self._steps())
@@ -207,7 +211,7 @@ class _Parts:
             unread.hold(self, 0)
 
     def give_up(self) -> None:
-        """Of all answers that are under way this one is the largest (bounds.shares.Holder)."""
+        """Stop: this is the largest of all unfinished responses (bounds.shares.Holder)."""
         self._is_given_up = True
 
     def _steps(self) -> TaskSteps:
@@ -233,7 +237,7 @@ class _Parts:
         return self._frame.around(self._pieces, self._count)
 
     def _inner(self, element: Any) -> TaskSteps:
-        """Answer one element, some elements of its inner list at a time."""
+        """Handle one element, some elements of its inner list at a time."""
         split, asked = self._split, getattr(element, self._split.inner_asked)
         frame = _Frame(self._context.codec, split.answered, split.inner_answered)
         kept, self._pieces = self._pieces, []
@@ -249,8 +253,8 @@ class _Parts:
         self._pieces = [*kept, *frame.around(self._pieces, count, *self._frame.margins()).pieces]
 
     def _piece(self, frame: _Frame, elements: list[Any], many: int) -> TaskSteps:
-        """Add the bytes of some elements' answer. Returns how many elements it has, and how many to ask for next. What
-        a single element is answered with may be large: it is encoded on another thread.
+        """Add the bytes of the response for some elements. Returns the number of its elements, and the number of
+        elements to ask for next. The response for a single element may be large: it is encoded on another thread.
         """
         began_s = perf_counter()
         response = yield from self._answer(elements)
@@ -274,7 +278,7 @@ class _Parts:
         return number, max(1, min(2 * many, int(many * PART_S / max(took_s + more_s, 1e-6))))
 
     def _answer(self, elements: list[Any]) -> TaskSteps:
-        """The handler's response to a request that has only these elements, as it is to be encoded."""
+        """Return the handler's response to a request that has only these elements, ready to be encoded."""
         part = copy.copy(self._request)
         setattr(part, self._split.asked, elements)
         heard = BatchContext(self._context)
@@ -290,7 +294,7 @@ class _Parts:
 
 
 def _once(elements: list[Any]) -> TaskSteps:
-    """The elements without repetitions."""
+    """Return the elements without repetitions."""
     found: dict[Any, None] = {}
     for first in range(0, len(elements), MANY):
         found.update(dict.fromkeys(elements[first : first + MANY]))
@@ -299,7 +303,7 @@ def _once(elements: list[Any]) -> TaskSteps:
 
 
 def is_durable(context: RequestContext, epoch: int) -> TaskSteps:
-    """Wait for the log, if something was appended (`epoch` is not 0); whether it has not failed."""
+    """Wait for the log if records were appended (`epoch` is not 0). Returns whether the log has not failed."""
     if not epoch:
         return True
     outcome: list[bool] = []
@@ -316,8 +320,8 @@ def is_durable(context: RequestContext, epoch: int) -> TaskSteps:
 
 
 class _Frame:
-    """What a response has before and behind its elements, and how it counts them. The elements are in the list `names`
-    of the response; of two names the second one is a list in the only element of the first.
+    """The bytes of a response before and behind its elements, and the encoding of their number. The elements are in the
+    list `names[0]` of the response; with two names, in the list `names[1]` of the only element of the first.
     """
 
     def __init__(self, codec: Codec, *names: str) -> None:
@@ -337,7 +341,9 @@ class _Frame:
         self.empty: Any = None
 
     def elements_of(self, response: Any) -> tuple[int, bytes]:
-        """How many elements a response has, and their bytes. `response` is a message, or a body without an error."""
+        """Return the number of elements of a response, and their bytes. `response` is a message, or a body without an
+        error.
+        """
         if isinstance(response, bytes):
             encoded, message = response, self._codec.response()
         else:
@@ -353,17 +359,17 @@ class _Frame:
         return number, encoded[start:stop]
 
     def around(self, pieces: list[bytes], count: int, head: int = 0, tail: int = 0) -> Encoded:
-        """The whole response, without its first `head` and its last `tail` bytes."""
+        """Return the whole response, without its first `head` and its last `tail` bytes."""
         number = write_uvarint(count + 1) if self._codec.flexible else count.to_bytes(4, "big")
         found = [(self._head + number)[head:], *pieces, self._tail[: len(self._tail) - tail]]
         return Encoded(found, sum(map(len, found)))
 
     def margins(self) -> tuple[int, int]:
-        """How many bytes are before and behind the only element of a response."""
+        """Return the number of bytes before and behind the only element of a response."""
         return len(self._head) + (1 if self._codec.flexible else 4), len(self._tail)
 
     def with_elements(self, message: Any, elements: list[Any]) -> Any:
-        """A copy of a response with other elements."""
+        """Return a copy of a response with other elements."""
         made = copy.copy(message)
         if len(self._names) == 1:
             setattr(made, self._names[0], elements)
@@ -374,8 +380,8 @@ class _Frame:
         return made
 
     def rest_of(self, message: Any) -> tuple[int, int]:
-        """How many bytes are before the number of elements, and behind the last element: what differs first between no
-        element and one is their number.
+        """Return the number of bytes before the number of elements, and behind the last element. The first byte that
+        differs between responses of no element and of one element is part of that number.
         """
         none = self._encoded(self.with_elements(message, []))
         one = self._encoded(self.with_elements(message, [self._element()]))
@@ -388,7 +394,9 @@ class _Frame:
 
 
 def _read_count(encoded: bytes, pos: int) -> tuple[int, int]:
-    """The number of elements, which is written plus one as a varint; and where the first of them is."""
+    """Read the number of elements, which is encoded plus one as a varint. Returns it and the first element's
+    position.
+    """
     value = encoded[pos]
     pos += 1
     if value > 0x7F:

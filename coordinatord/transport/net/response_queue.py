@@ -1,19 +1,20 @@
-"""The answers of one connection, in the order of its requests.
+"""The responses of one connection, in the order of its requests.
 
-An answer that waits for the log is held; every later answer queues behind it. Answers that wait for nothing gather in a
-buffer and are sent in one write: at the end of the connection's turn or, if the connection is not serving, at the end
-of the event loop's turn (write_coalescer.py).
+A response that waits for the log is held; every later response queues behind it. Responses that wait for nothing gather
+in a buffer and are sent in one write: at the end of the connection's turn or, if the connection is not serving, at the
+end of the event loop's turn (write_coalescer.py).
 
-`stops` says why the connection must not serve its next request; 0 means that it may. `PARKED`: a request waits for
-other members or for records. Kafka processes one request of a connection at a time; coordinatord does so if the request
-waits for anything but the log. `LOG`: too many answers are held, or answers of requests with too many bytes. `PEER`:
-the peer does not read. `SENDING`: an answer is sent piece by piece, as the peer reads. `CLOSED`: the connection is
-closed. `THROTTLED`: the client is over its quota. So a connection's memory is bounded by one frame of the maximum size,
-one read, the held answers and their requests' bytes, and the unsent bytes, plus one answer or request for each of the
-last three. A request without an answer (acks=0) is held like the others, with an answer of no bytes.
+`stops` has the reasons why the connection must not serve its next request; 0 if there is none. `PARKED`: a request
+waits for other members or for records. Kafka processes one request of a connection at a time; coordinatord does so if
+the request waits for anything but the log. `LOG`: too many responses are held, or responses to requests with too many
+bytes. `PEER`: the peer does not read. `SENDING`: a response is sent piece by piece, as the peer reads. `CLOSED`: the
+connection is closed. `THROTTLED`: the client is over its quota. So a connection's memory is bounded by one frame of the
+maximum size, one read, the held responses and the bytes of their requests, and the unsent bytes, plus one response or
+request for each of the last three. A request without a response (acks=0) is held like the others, with a response of no
+bytes.
 
-Records of a fetch are not copied: `answer_in_parts` passes the buffer that they were read into straight to the
-transport. So the next fetch is read only when the unsent bytes of the last one are known.
+Records of a fetch are not copied: `answer_in_parts` passes the buffer into which they were read to the transport. So
+the next fetch is read only when the number of unsent bytes of the last one is known.
 """
 
 from __future__ import annotations
@@ -38,23 +39,28 @@ THROTTLED: Final = 32
 """Reasons not to serve the next request: bits of `ResponseQueue.stops`."""
 
 MAX_HELD: Final = 256
-"""Limit of a connection's answers that wait for the log before its next request is served: a disk may be slow."""
+"""Limit of a connection's held responses before its next request is served: a disk may be slow."""
 
 MAX_HELD_BYTES: Final = 64 * 1024
-"""The same in bytes: a fetch behind a commit may be answered with megabytes, and one read may bring many fetches."""
+"""Limit of bytes of a connection's held responses: a fetch behind a commit may have a response of megabytes, and one
+read may bring many fetches.
+"""
 
 MAX_LOGGED_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of a connection's requests that wait for the log before its next request is served: four batches of a producer
-with Kafka's settings. What they have in the log's memory is about as large. Kafka serves one request at a time."""
+"""Limit of bytes of a connection's requests that wait for the log before its next request is served: four batches of a
+producer with Kafka's settings. Their records occupy about as much memory in the log. Kafka serves one request at a
+time.
+"""
 
 MAX_UNSENT_BYTES: Final = 64 * 1024
-"""Bytes of answers that a peer may leave unread, beyond those in its socket's buffer, before its next request is
-served. Kafka sends one response at a time. A fetch of several megabytes is one response; but a thousand small ones cost
-the event loop's transport ten times their size: with 1 MiB, 64 clients that never read took 1.2 GiB."""
+"""Limit of bytes of responses that a peer may leave unread, beyond those in its socket's buffer, before its next
+request is served. Kafka sends one response at a time. A fetch of several megabytes is one response; but a thousand
+small ones cost the event loop's transport ten times their size: with 1 MiB, 64 clients that never read took 1.2 GiB.
+"""
 
 
 WhenDurable = Callable[[int, Callable[[], object], Callable[[], object]], object]
-"""(epoch, durable, failed): calls `durable` once the log's epoch is durable, at once if it already is, or `failed` if
+"""(lsn, durable, failed): calls `durable` once the log is durable up to `lsn`, at once if it already is, or `failed` if
 the log fails first.
 """
 
@@ -80,10 +86,11 @@ class Intake(Protocol):
 
 
 class HeldAnswers:
-    """Answers that are sent together, once the log's `epoch` is durable.
+    """Responses that are sent together, once the log is durable up to their LSN (`epoch`).
 
-    `data` holds their frames one after the other. `parts` has for each its end, its request, and what makes the answer
-    that replaces it if the log fails: None if the answer only queues behind others and does not depend on the log.
+    `data` holds their frames one after the other. `parts` has for each its end, its request, and the function that
+    makes the replacement if the log fails: None if the response only queues behind others and does not depend on the
+    log.
     """
 
     __slots__ = ("began_s", "data", "epoch", "parts", "request_bytes")
@@ -96,7 +103,7 @@ class HeldAnswers:
         self.parts: list[tuple[int, Received, Callable[[], Any] | None]] = []
 
     def failed(self, metrics: Metrics) -> bytearray:
-        """Returns the bytes to send if the log has failed."""
+        """Return the bytes to send if the log has failed."""
         out = bytearray()
         start = 0
         for stop, context, failure in self.parts:
@@ -109,7 +116,7 @@ class HeldAnswers:
 
 
 class ResponseQueue:
-    """See the module's docstring."""
+    """The queue of one connection. The module's docstring explains it."""
 
     __slots__ = (
         "_gate", "_held_count", "_intake", "_is_due", "_logged_bytes", "_metrics", "_parked_s", "_transport",
@@ -129,15 +136,15 @@ class ResponseQueue:
         self._logged_bytes = 0
         self._parked_s = 0.0
         self._is_due = False
-        #: encoded answers that wait for nothing
+        #: encoded responses that wait for nothing
         self.out = bytearray()
-        # Lists: an empty deque takes 760 bytes, of each connection. A line holds the answers of a few epochs.
+        # Lists: an empty deque takes 760 bytes, of each connection. A queue holds the responses of a few flushes.
         self.held: list[HeldAnswers] = []
-        #: pieces of the answer that is being sent, the next one last
+        #: pieces of the response that is being sent, the next one last
         self.unsent: list[bytes] = []
         self._unsent_bytes = 0
         self.parked: Received | None = None
-        #: the connection is serving requests: their answers are sent at the end of its turn
+        #: the connection is serving requests: their responses are sent at the end of its turn
         self.is_serving = False
         self.stops = 0
 
@@ -147,7 +154,7 @@ class ResponseQueue:
         transport.set_write_buffer_limits(high=MAX_UNSENT_BYTES)
 
     def lost(self) -> None:
-        """The connection is lost: drop all answers."""
+        """Drop all responses: the connection is lost."""
         self.stops |= CLOSED
         self.parked = None
         self.held.clear()
@@ -158,39 +165,41 @@ class ResponseQueue:
 
     @property
     def is_closed(self) -> bool:
-        """No more answers are sent."""
+        """Return whether the connection is closed: no more responses are sent."""
         return bool(self.stops & CLOSED)
 
     @property
     def held_count(self) -> int:
-        """How many answers wait for the log, or behind one that does. Other threads may call this."""
+        """Return the number of responses that wait for the log, or behind one that does. Other threads may call
+        this.
+        """
         return self._held_count
 
     @property
     def is_awaited(self) -> bool:
-        """The client waits for an answer, so it is not idle."""
+        """Return whether the client waits for a response, so it is not idle."""
         return (self.parked is not None and not self.parked.done) or bool(self.held)
 
     @property
     def has_unsent(self) -> bool:
-        """Answers wait for the log, or for the peer to read."""
+        """Return whether responses wait for the log, or for the peer to read."""
         return bool(
             self.held or self.out or self.unsent or (not self.is_closed and self._transport.get_write_buffer_size())
         )
 
     @property
     def room(self) -> int:
-        """How many bytes of records an answer may have, although others are not read: they fill half of what all
-        connections may have, so that no other answer has to be given up for them.
+        """Return the limit of bytes of records in a response while other responses are unread. Records fill at most
+        half of the budget of all connections, so that no other response has to be dropped for them.
         """
         unread = self._unread
         left = unread.most_bytes - unread.most_bytes // 2 - unread.bytes
         return left if left > 0 else 0
 
-    # Answers
+    # Responses
 
     def park(self, context: Received) -> None:
-        """Serve no further request until `context` is answered."""
+        """Serve no further request until the response to `context` is sent."""
         context.keep()
         self.parked = context
         self._parked_s = perf_counter()
@@ -208,14 +217,14 @@ class ResponseQueue:
         except AnswerTooLarge as error:
             self._replace(context, error, self.out)
         if len(self.out) > MAX_UNSENT_BYTES:
-            self.flush()  # learn whether the peer reads before encoding more
+            self.flush()  # updates `stops` if the peer does not read, before more responses are encoded
         elif not self.is_serving:
             self._flush_soon()
 
     def answer_parked(self, context: Received, response: Any, now_s: float) -> None:
-        """`answer`, for one of many requests that are all answered now, at `now_s`: with its own write if it is parked
-        and the connection has nothing else to send. If it cannot be sent, the connection fails, and the others are
-        answered.
+        """Send the response to one of many requests that all end now, at `now_s`: with its own write if it is parked
+        and the connection has nothing else to send. If it cannot be sent, the connection fails; the other requests
+        are not affected.
         """
         try:
             if self.parked is not context or self.stops != PARKED or self.held or self.out or self._intake.is_behind:
@@ -237,7 +246,7 @@ class ResponseQueue:
             self._intake.failed(context.codec)
 
     def answer_in_parts(self, context: Received, response: Any) -> None:
-        """`answer`, for a response with records that are too large to be copied."""
+        """Send a response with records that are too large to be copied, after those queued before it."""
         if self.held:  # rarely happens with fetches: queue a copy
             self.answer(context, response)
         elif self._settle(context):
@@ -247,7 +256,7 @@ class ResponseQueue:
             self._transport.writelines(parts.in_order())
 
     def answer_encoded(self, context: Received, pieces: list[bytes], size: int) -> None:
-        """`answer`, for a body of `size` bytes that is encoded in pieces: sent one by one, as the peer reads."""
+        """Send a body of `size` bytes that is encoded in pieces: one by one, as the peer reads."""
         if self.held:
             self.answer(context, b"".join(pieces))
         elif self._settle(context):
@@ -262,7 +271,7 @@ class ResponseQueue:
             self.send_more()
 
     def send_more(self) -> None:
-        """Send pieces of an answer until the peer has to read."""
+        """Send pieces of a response until the peer has to read."""
         unsent = self.unsent
         while unsent and not self.stops & (PEER | CLOSED):
             piece = unsent.pop()
@@ -273,28 +282,32 @@ class ResponseQueue:
             self._intake.has_room()
 
     def paused(self) -> None:
-        """The peer does not read: count what waits for it among the answers of all connections."""
+        """Count the unsent bytes among those of all connections: the peer does not read."""
         self.stops |= PEER
         self._unread.hold(self, self._transport.get_write_buffer_size() + self._unsent_bytes)
 
     def resumed(self) -> None:
-        """The peer has read nearly all that was written."""
+        """Serve further requests: the peer has read nearly all that was written."""
         self.stops &= ~PEER
         self.send_more()
         if not self.stops & PEER:
             self._unread.hold(self, 0)
 
     def give_up(self) -> None:
-        """Of all answers that peers do not read, this connection's are the largest (bounds.shares.Holder)."""
+        """Drop the responses: of all responses that peers do not read, this connection's are the largest
+        (bounds.shares.Holder).
+        """
         self._intake.unread_too_long()
 
     def answer_at(self, context: Received, epoch: int, response: Any, failure: Callable[[], Any] | None) -> None:
-        """Send a response once the log's `epoch` is durable, or what `failure` makes if the log fails."""
+        """Send a response once the log is durable up to the LSN `epoch`, or the result of `failure` if the log
+        fails.
+        """
         if not self._settle(context):
             return
         line = self.held
-        # An answer queued behind one of a later epoch waits as long. So epochs increase along the line, and one call
-        # releases all answers of one epoch.
+        # A response queued behind one of a later LSN waits as long. So the LSNs increase along the queue, and one call
+        # releases all responses of one flush.
         if line and line[-1].epoch >= epoch:
             self._hold(line[-1], context, response, failure)
             return
@@ -304,7 +317,9 @@ class ResponseQueue:
         self._gate(epoch, self._durable, self._failed)  # calls back at once if the log has failed already
 
     def finish_at(self, context: Received, epoch: int) -> None:
-        """End a request that gets no response, and count it as waiting until the log's `epoch` is durable."""
+        """End a request that gets no response, and count it as waiting until the log is durable up to the LSN
+        `epoch`.
+        """
         self.answer_at(context, epoch, None, None)
 
     def finish(self, context: Received) -> None:
@@ -312,9 +327,9 @@ class ResponseQueue:
         self._settle(context)
 
     def abandon(self, context: Received) -> None:
-        """End a parked request that is never answered, though its client waits. Later requests cannot be answered
-        either: the client would take the next response for the awaited one. Kafka leaves such a connection mute until
-        the client gives up; coordinatord closes it as soon as the client sends another request.
+        """End a parked request that never gets a response, though its client waits. Later requests cannot get a
+        response either: the client would take the next response for the awaited one. Kafka leaves such a connection
+        mute until the client gives up; coordinatord closes it as soon as the client sends another request.
         """
         self._settle(context)
         if self._intake.waiting_count:
@@ -326,7 +341,7 @@ class ResponseQueue:
     # Sending
 
     def flush(self) -> None:
-        """Write all encoded answers to the transport at once."""
+        """Write all encoded responses to the transport at once."""
         self._is_due = False
         if self.out and not self.stops & CLOSED:
             out, self.out = self.out, bytearray()
@@ -339,7 +354,7 @@ class ResponseQueue:
             self._turn_end.flush_soon(self)
 
     def _hold(self, held: HeldAnswers, context: Received, response: Any, failure: Any) -> None:
-        """`response` is None if the request gets none."""
+        """Queue a response. `response` is None if the request gets none."""
         if response is not None:
             try:
                 encode_response(context, response, held.data, self._metrics)
@@ -371,7 +386,7 @@ class ResponseQueue:
         return not self.stops & CLOSED
 
     def _durable(self) -> None:
-        """Send the first held answers: their epoch is durable. Epochs become durable in the line's order."""
+        """Send the first held responses, which are durable. The log becomes durable in the queue's order."""
         if not self.held:
             return  # the connection was lost meanwhile
         held = self._first_in_line()
@@ -380,13 +395,13 @@ class ResponseQueue:
         if self.out or self.is_serving or self.stops & CLOSED:
             self.out += held.data
             self._flush_soon()
-        elif held.data:  # one write: these answers go alone
+        elif held.data:  # one write: these responses need no buffer
             metrics.bytes_sent += len(held.data)
             self._transport.write(held.data)
         self._intake.has_room()
 
     def _failed(self) -> None:
-        """Send the failures of the first held answers: the log has failed."""
+        """Send the failures of the first held responses: the log has failed."""
         if self.held:
             self.out += self._first_in_line().failed(self._metrics)
             self._flush_soon()

@@ -1,13 +1,13 @@
-"""What a SASL listener serves a client that has not proved who it is: ApiVersions, SaslHandshake, SaslAuthenticate, and
-nothing else; small frames; for a limited time.
+"""Connections of a SASL listener before authentication: only ApiVersions, SaslHandshake and SaslAuthenticate are
+served, in small frames, for a limited time.
 
-The gate is a door of its own. A client that has proved who it is passes through to the door that all connections share,
-so that its requests cost what they cost on a PLAINTEXT listener. If its session ends (KIP-368), the connection is put
-back before the gate: then nothing but a new SaslHandshake is served. What is said, and when, decides the state machine
-of transport/security/sasl.py; here are the frames, the timers and the log lines.
+The gate has its own `ServerContext`. After authentication the connection gets the `ServerContext` that all connections
+share, so that its requests cost what they cost on a PLAINTEXT listener. If its session ends (KIP-368), the connection
+gets the gate's again: then only a new SaslHandshake is served. The state machine of transport/security/sasl.py decides
+which responses are sent; this module has the frames, the timers and the log lines.
 
-Each answer leaves in a later turn, and the request is parked until then: what a client sends behind its last token in
-the same write is served by the door that the token has opened.
+Each response is sent in a later turn of the event loop, and the request is parked until then: requests that follow the
+last token in the same write are served by the `ServerContext` after authentication.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ log = get_logger("coordinatord.transport.security")
 
 
 class Alarm(Protocol):
-    """A timer that can be stopped: clocks.timers.Alarm."""
+    """A timer that can be cancelled: clocks.timers.Alarm."""
 
     def cancel(self) -> None: ...
 
@@ -73,17 +73,17 @@ class SaslGate:
             },
             metrics,
         )
-        #: the door before the gate, and the one that it opens
+        #: the context before authentication, and the one after it
         self.outside: ServerContext | None = None
         self.inside: ServerContext | None = None
 
     def admit(self, connection: Connection) -> None:
-        """A client has connected."""
+        """Begin a session on a new connection."""
         if not connection.closed:
             connection.session = Session(self, connection)
 
     def serve(self, connection: Connection, frames: Frames, first: int, stop: int) -> int:
-        """Serve one request (`door.Serving`)."""
+        """Serve one request (`Serving`)."""
         session: Session = connection.session
         buf, start, end = frames[first]
         exchange = session.exchange
@@ -100,7 +100,9 @@ class SaslGate:
         return self._router.serve(connection, frames, first, first + 1)
 
     def _advice(self, exchange: Exchange) -> str:
-        """What the user of a client whose request is refused can do. One that has authenticated has SASL settings."""
+        """Return the advice for the user of a client whose request is rejected. A client that has authenticated has
+        SASL settings.
+        """
         if exchange.principal is None:
             return f"set security.protocol={self.protocol} and sasl.mechanism in the client"
         return (
@@ -109,11 +111,11 @@ class SaslGate:
         )
 
     def slice(self, context: Any, slices: CooperativeTask) -> None:
-        """As the router's."""
+        """Run a task, as the router does."""
         self._router.slice(context, slices)
 
     def failed(self, connection: Connection, codec: Codec) -> None:
-        """A handler has raised (`door.Serving`)."""
+        """Close a connection after an error in a handler (`Serving`)."""
         self._router.failed(connection, codec)
 
     def _versions(self, context: RequestContext, request: Any) -> Any:
@@ -138,7 +140,7 @@ class SaslGate:
 
 
 class Session:
-    """What a connection's `session` is on a SASL listener."""
+    """State of a connection on a SASL listener, in its attribute `session`."""
 
     __slots__ = ("_gate", "_timer", "connection", "exchange")
 
@@ -158,7 +160,7 @@ class Session:
         self._timer = self._gate.alarm(self._gate.now_ms() + delay_ms, callback)
 
     def lost(self) -> None:
-        """The connection has ended."""
+        """Cancel the timer: the connection has ended."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -168,7 +170,9 @@ class Session:
         )
 
     def answer(self, answer: Answer, reply: Callable[[], object]) -> None:
-        """Send an answer: at once if it is a good one, after a delay, and as the last one, if it is not."""
+        """Send a response: at once if it is a success, otherwise after a delay and as the last one of the
+        connection.
+        """
         gate, connection = self._gate, self.connection
         if answer.failure is not None:
             gate.metrics.rejected["unauthenticated"] += 1
@@ -207,14 +211,14 @@ class Session:
             self._set_timer(exchange.expires_ms - gate.now_ms(), self._expired)
 
     def _expired(self) -> None:
-        """The session has ended: what comes next must be a new SaslHandshake. Kafka, too, notices with the next
-        request.
+        """Return to the gate: the session has ended, and the next request must be a new SaslHandshake. Kafka, too,
+        notices it with the next request.
         """
         assert self._gate.outside is not None
         self.connection.pass_through(self._gate.outside)
 
     def may_begin_again(self) -> bool:
-        """Whether a SaslHandshake begins another exchange."""
+        """Return whether a SaslHandshake begins another exchange."""
         return self.exchange.may_begin_again(self._gate.now_ms())
 
     def begin_again(self) -> None:
@@ -225,17 +229,17 @@ class Session:
         self._limit_time()
 
     def handshake_again(self, context: RequestContext, request: SaslHandshakeRequest) -> None:
-        """SaslHandshake on a connection whose client has proved who it is."""
+        """Handle SaslHandshake on a connection that has authenticated."""
         self.begin_again()
         self._gate._handshake(context, request)
 
     def bare_token(self, token: bytes) -> None:
-        """A token without a request around it, after SaslHandshake v0. The next one is for a later turn of the event
-        loop: checking a signature takes long enough.
+        """Handle a token without a request around it, after SaslHandshake v0. The next token is handled in a later turn
+        of the event loop: checking a signature takes long enough.
         """
         self.connection.mute(self._gate.call_soon(self.connection.unmute))
         answer = self.exchange.token(token, self._gate.now_ms())
-        if answer.failure is not None:  # there is no way to say why
+        if answer.failure is not None:  # the protocol has no place for the reason
             self.answer(Answer(failure=answer.failure), lambda: None)
             return
         if self.exchange.state is State.COMPLETE:
@@ -246,14 +250,14 @@ class Session:
 
 
 class SaslApis:
-    """SaslHandshake and SaslAuthenticate of clients that need not prove anything, or have done so."""
+    """SaslHandshake and SaslAuthenticate of clients that need not authenticate, or have authenticated."""
 
     def handlers(self) -> dict[int, Any]:
-        """By API key."""
+        """Return the handlers by API key."""
         return {ApiKey.SASL_HANDSHAKE: self.handshake, ApiKey.SASL_AUTHENTICATE: self.authenticate}
 
     def handshake(self, context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse | None:
-        """SaslHandshake v0-v1."""
+        """Handle SaslHandshake v0-v1."""
         session = context.connection.session
         if session is None or not session.may_begin_again():
             return SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE)
@@ -261,7 +265,7 @@ class SaslApis:
         return None
 
     def authenticate(self, context: RequestContext, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
-        """SaslAuthenticate v0-v2: out of place."""
+        """Reject SaslAuthenticate v0-v2, which is out of place here."""
         return SaslAuthenticateResponse(
             ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate request received after successful authentication"
         )

@@ -1,4 +1,4 @@
-"""How each family of clients logs in: what `test.users` writes beside its certificates."""
+"""Login settings for each family of clients, which `test.users` writes beside its certificates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Everything that a client needs. `key` is a PEM file with the user's key and certificate, if it must show one."""
+    """Data of a login. `key` is a PEM file with the user's key and certificate, if the client has to present one."""
 
     bootstrap: str
     protocol: str
@@ -27,7 +27,7 @@ class Login:
 
 
 def properties(login: Login) -> str:
-    """`client.properties` of Java clients and Kafka's own tools."""
+    """Return `client.properties` of Java clients and Kafka's own tools."""
     lines = [f"bootstrap.servers={login.bootstrap}", f"security.protocol={login.protocol}"]
     if login.is_sasl:
         module = "plain.Plain" if login.mechanism == "PLAIN" else "scram.Scram"
@@ -44,13 +44,13 @@ def properties(login: Login) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text in quotes, as the JAAS setting has it (java.io.StreamTokenizer)."""
+    """Return a text in quotes for the JAAS setting (java.io.StreamTokenizer)."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _property(value: str) -> str:
-    """A value, but for its beginning, as java.util.Properties.load reads it: what is not printable ASCII is written in
-    UTF-16 code units, as \\uXXXX.
+    """Escape a value, except for its beginning, for java.util.Properties.load: characters that are not printable ASCII
+    are written in UTF-16 code units, as \\uXXXX.
     """
     units = value.replace("\\", "\\\\").encode("utf-16-be", "surrogatepass")
     found = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
@@ -58,7 +58,7 @@ def _property(value: str) -> str:
 
 
 def snippets(login: Login) -> str:
-    """A page with a snippet for each family."""
+    """Return a page with a snippet for each family."""
     parts = [
         ("Java, Kafka's tools (`--command-config client.properties`)", "properties", properties(login)),
         ("kafka-python", "python", _kafka_python(login)),

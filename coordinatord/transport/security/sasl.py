@@ -1,9 +1,9 @@
-"""What a client and a SASL listener say to each other until the client has proved who it is, as a state machine of the
-same shape as Kafka's SaslServerAuthenticator. Pure: no clock, no socket.
+"""SASL authentication between a client and a listener, as a state machine of the same shape as Kafka's
+SaslServerAuthenticator. Pure: no clock, no socket.
 
-The client may ask for ApiVersions once; then it names a mechanism (SaslHandshake), and then come the tokens of the
+The client may send ApiVersions once; then it selects a mechanism (SaslHandshake); then it sends the tokens of the
 mechanism: in SaslAuthenticate requests, or after SaslHandshake v0 as bare frames. A session may end (KIP-368): the
-client has to begin again in time, with the same mechanism and as the same principal, on the same connection.
+client has to authenticate again in time, with the same mechanism and as the same principal, on the same connection.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from kafka_wire.errors import ErrorCode
 from kafka_wire.java import string_hash
 
 LEAST_REAUTH_INTERVAL_MS: Final = 1_000
-"""A client may begin again once a second, as in Kafka."""
+"""Least interval between two authentications on a connection, as in Kafka."""
 
 MAX_TOKEN_BYTES: Final = 32 * 1024
-"""Of one message of a mechanism. Reading an access token of this size, whose header and claims are JSON, takes two or
-three milliseconds of the event loop. Kafka's limit is that of the request, sasl.server.max.receive.size.
+"""Limit of one message of a mechanism. Reading an access token of this size, whose header and claims are JSON, takes
+two or three milliseconds of the event loop. Kafka's limit is that of the request, sasl.server.max.receive.size.
 """
 
 
 class SaslFailed(Exception):
-    """Authentication has failed; the client is told the message (Kafka's SaslAuthenticationException)."""
+    """Authentication has failed; the client gets the message (Kafka's SaslAuthenticationException)."""
 
 
 class SaslRefused(Exception):
-    """Authentication has failed for a reason that the client is not told: it might learn which users there are
-    (Kafka's SaslException).
+    """Authentication has failed for a reason that the client does not get: it might reveal which users exist (Kafka's
+    SaslException).
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Proved:
-    """Who the client is, and when that ends; None: it does not end by itself."""
+    """The principal that a client has authenticated as, and the end of the credential (ms); None: it does not end."""
 
     name: str
     expires_ms: int | None = None
@@ -52,13 +52,13 @@ class Server(Protocol):
     """None until the exchange is complete."""
 
     def evaluate(self, token: bytes, now_ms: int) -> bytes:
-        """The answer to the client's token. Raises SaslFailed and SaslRefused."""
+        """Return the response to the client's token. Raises SaslFailed and SaslRefused."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """A mechanism that a listener offers. `max_reauth_ms`: connections.max.reauth.ms, 0 for no end."""
+    """A mechanism that a listener offers. `max_reauth_ms`: connections.max.reauth.ms, 0 for no limit."""
 
     name: str
     begin: Callable[[], Server]
@@ -67,8 +67,8 @@ class Mechanism:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the client gets, and whether its connection ends with it. `failure` is for the log: None if all is well. A
-    failure without an error code is not answered.
+    """Response to a client. `failure`: reason for the log, and the connection ends; None for a success. A failure
+    without an error code gets no response.
     """
 
     error_code: int = ErrorCode.NONE
@@ -79,7 +79,7 @@ class Answer:
 
 
 class State(Enum):
-    """What is awaited."""
+    """Next message that is expected of the client."""
 
     BEGUN = auto()
     """ApiVersions or SaslHandshake."""
@@ -88,7 +88,7 @@ class State(Enum):
     TOKENS = auto()
     REAUTH_HANDSHAKE = auto()
     REAUTH_BAD_MECHANISM = auto()
-    """A token, which is not answered: the client has begun again with another mechanism."""
+    """A token, which gets no response: the client has begun again with another mechanism."""
     COMPLETE = auto()
     FAILED = auto()
 
@@ -105,16 +105,16 @@ AWAITED: Final = {
 
 
 class Exchange:
-    """One connection's exchange."""
+    """The exchange of one connection."""
 
     def __init__(self, mechanisms: Mapping[str, Mechanism]) -> None:
         self.mechanisms = mechanisms
         self.state = State.BEGUN
-        #: whom the client has proved to be, last time
+        #: principal of the last authentication
         self.principal: Principal | None = None
-        #: when it must have begun again; None: never
+        #: time (ms) until which the client must have authenticated again; None: no limit
         self.expires_ms: int | None = None
-        #: tokens come as bare frames
+        #: tokens are bare frames
         self.takes_bare_tokens = False
         self._mechanism: Mechanism | None = None
         self._server: Server | None = None
@@ -126,7 +126,7 @@ class Exchange:
         return in_java_order(self.mechanisms)
 
     def objection(self, api_key: int) -> str | None:
-        """Why a request of this API is not served now; None if it is."""
+        """Return the reason why a request of this API is rejected now; None if it is served."""
         if api_key in AWAITED[self.state]:
             return None
         if self.state is State.COMPLETE:
@@ -136,27 +136,27 @@ class Exchange:
         return f"unexpected request of type {name} during {during}"
 
     def api_versions(self) -> None:
-        """ApiVersions was answered: the next request must be SaslHandshake."""
+        """Expect SaslHandshake next: ApiVersions got its response."""
         self.state = State.HANDSHAKE
 
     def may_begin_again(self, now_ms: int) -> bool:
-        """Whether SaslHandshake of a client that has proved who it is begins a new exchange."""
+        """Return whether SaslHandshake of an authenticated client begins a new exchange."""
         if self.state is not State.COMPLETE or self.expires_ms is None:
             return False
         return self._began_again_ms is None or now_ms - self._began_again_ms >= LEAST_REAUTH_INTERVAL_MS
 
     def begin_again(self, now_ms: int) -> None:
-        """The client authenticates again (KIP-368)."""
+        """Begin the exchange anew: the client authenticates again (KIP-368)."""
         self._began_again_ms = now_ms
         self.state = State.REAUTH_HANDSHAKE
 
     def handshake(self, mechanism: str, version: int) -> Answer:
-        """The answer to SaslHandshake; the mechanisms offered go with it."""
+        """Return the response to SaslHandshake, without the offered mechanisms."""
         again = self.state in (State.REAUTH_HANDSHAKE, State.COMPLETE)
         found = self.mechanisms.get(mechanism)
         if found is None:
             self.state = State.FAILED
-            # Kafka does not send its answer to who has been authenticated before.
+            # Kafka sends no response to a client that has authenticated before.
             error_code = ErrorCode.NONE if again else ErrorCode.UNSUPPORTED_SASL_MECHANISM
             return Answer(error_code, failure=f"Unsupported SASL mechanism {mechanism}")
         self.takes_bare_tokens = version == 0
@@ -169,7 +169,7 @@ class Exchange:
         return Answer()
 
     def token(self, token: bytes, now_ms: int) -> Answer:
-        """The answer to a token."""
+        """Return the response to a token."""
         if self.state is State.REAUTH_BAD_MECHANISM:
             self.state = State.FAILED
             return Answer(failure="another mechanism was asked for than the one first authenticated with")
@@ -200,7 +200,7 @@ class Exchange:
         return Answer(ErrorCode.SASL_AUTHENTICATION_FAILED, told, failure=reason)
 
     def _complete(self, mechanism: Mechanism, proved: Proved, now_ms: int) -> int:
-        """Returns the session's lifetime; 0: it does not end."""
+        """Complete the authentication. Returns the session's lifetime in ms; 0: it does not end."""
         principal, before = Principal(USER_TYPE, proved.name), self.principal
         if before is not None and before != principal:
             raise SaslFailed(
@@ -218,7 +218,7 @@ class Exchange:
 
 
 def in_java_order(names: Mapping[str, object]) -> list[str]:
-    """The order of a java.util.HashSet of few names."""
+    """Return few names in the order of a java.util.HashSet."""
     slots = 16
     while len(names) > slots * 3 // 4:
         slots *= 2

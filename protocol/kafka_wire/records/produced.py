@@ -3,8 +3,8 @@
 In Kafka the checks are in ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords and LogValidator; their
 order, and so the error for a batch with two faults, is Kafka's.
 
-A few kilobytes may decompress to gigabytes, and a batch may have more records than bytes that anybody notices. So the
-checks of a request get an `Allowance`, and stop when it is used up.
+A few kilobytes may decompress to gigabytes, and a batch may have very many empty records. So the checks of a request
+get an `Allowance`, and stop when it is used up.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from kafka_wire.records.batch import (
 from kafka_wire.records.compression import MAX_DECOMPRESSED_BYTES, Compression, CompressionError, TooLargeError
 
 MAX_FAULTS = 10_000
-"""So many invalid records of a batch are named, in some 800 KB. Kafka names all."""
+"""Limit of invalid records in a response, for each batch, in some 800 KB. Kafka lists all."""
 
 #: Produce versions below this may not carry zstd (KIP-110).
 ZSTD_SINCE_VERSION = 7
 
 
 class Fault(NamedTuple):
-    """One invalid record: its index in the batch, why, and whether that is its timestamp."""
+    """One invalid record: its index in the batch, the reason, and whether its timestamp is the reason."""
 
     record: int
     reason: str
@@ -47,8 +47,8 @@ class Fault(NamedTuple):
 
 
 class Rejected(NamedTuple):
-    """Why a batch is rejected. `faults` are its invalid records, for the response's record_errors (KIP-467); none if
-    the batch itself is invalid. `is_early`: Kafka looks at this before it appends anything
+    """Rejection of a batch. `faults` are its invalid records, for the response's record_errors (KIP-467); none if the
+    batch itself is invalid. `is_early`: Kafka checks this before it appends anything
     (ProduceRequest.validateRecords).
     """
 
@@ -74,8 +74,8 @@ class AllowanceExceededError(Exception):
 
 
 class Allowance:
-    """How much work may still go into a request's records: `size` is their bytes, decompressed, `records` their number.
-    Each batch that is checked takes its share.
+    """Work that may still be spent on a request's records: `size`, their decompressed bytes, and `records`, their
+    number. The check of each batch takes from both.
     """
 
     __slots__ = ("records", "size")
@@ -85,7 +85,7 @@ class Allowance:
         self.records = records
 
     def take(self, size: int, records: int) -> None:
-        """AllowanceExceededError if less is left."""
+        """Subtract from the allowance. Raises AllowanceExceededError if less is left."""
         if size > self.size or records > self.records:
             raise AllowanceExceededError
         self.size -= size
@@ -95,7 +95,8 @@ class Allowance:
 def validate_produced(
     records: Buffer | None, version: int, limits: Limits, now_ms: int, allowance: Allowance | None = None
 ) -> tuple[BatchHeader, bytearray] | Rejected:
-    """The single batch of a Produce partition, ready for the log with its final timestamps, or why it is rejected.
+    """Validate the single batch of a Produce partition. Returns the batch, ready for the log with its final timestamps,
+    or its rejection.
 
     `version` is that of the Produce request. The result is a copy: the request's buffer stays unchanged. Raises
     AllowanceExceededError if the batch needs more work than `allowance` has left.
@@ -131,11 +132,11 @@ def _early(error: ErrorCode, reason: str) -> Rejected:
 
 
 def _single_batch(records: Buffer, version: int, limits: Limits) -> BatchHeader | Rejected:
-    """The header of the batch, if there is one and it says nothing impossible."""
+    """Return the header of the only batch, or the rejection of a header with impossible values."""
     try:
         header = read_header(records)
     except TruncatedError as error:
-        # Kafka finds no batch in it and answers with an error that clients do not retry.
+        # Kafka finds no batch in it and responds with an error that clients do not retry.
         return _early(ErrorCode.INVALID_RECORD, str(error))
     except DecodeError as error:
         return _early(ErrorCode.INVALID_RECORD, str(error))
@@ -176,7 +177,7 @@ def _single_batch(records: Buffer, version: int, limits: Limits) -> BatchHeader 
 
 
 def _section(records: Buffer, header: BatchHeader, limits: Limits, allowance: Allowance | None) -> Buffer:
-    """The records, decompressed."""
+    """Return the decompressed records."""
     codec = header.attributes & CODEC_MASK
     if codec == Compression.LZ4:
         from kafka_wire.records.compressors import check_lz4_frame
@@ -199,12 +200,12 @@ def _section(records: Buffer, header: BatchHeader, limits: Limits, allowance: Al
 
 
 def _check_records(section: Buffer, header: BatchHeader, limits: Limits, now_ms: int) -> int | Rejected:
-    """The greatest timestamp of the batch, or its rejection with all invalid records. As in Kafka, a record has one
-    fault, that of its key before that of its timestamp; a record that cannot be decoded comes before all.
+    """Return the greatest timestamp of the batch, or its rejection with all invalid records. As in Kafka, a record has
+    one fault, that of its key before that of its timestamp; a record that cannot be decoded precedes all others.
     """
     from kafka_wire.records.stamps import stamps  # for the first batch
 
-    # A delta can take a timestamp out of a Java long, where Kafka's wraps around: it is no time in any topic.
+    # A delta can take a timestamp out of the range of a Java long, where Kafka's wraps around: no topic accepts it.
     earliest = max(now_ms - limits.timestamp_before_max_ms, -(1 << 63))
     latest = min(now_ms + limits.timestamp_after_max_ms, (1 << 63) - 1)
     compacted, check_time = limits.compacted, not limits.log_append_time

@@ -16,7 +16,7 @@ CONSUMER_MEMBER = 1
 
 
 def describe_consumer(group: Group | None, group_id: str, surroundings: GroupEnvironment) -> DescribedGroup:
-    """A group's epochs and members; partitions of topics that are no more are left out."""
+    """Describe a group's epochs and members, without partitions of deleted topics."""
     if group is None or not group.exists:
         return _not_found(group_id, f"Group {group_id} not found.")
     consumer = group.consumer

@@ -1,13 +1,13 @@
-"""Regular expressions of subscriptions and of ListTransactions: RE2's, which Kafka takes by RE2/J, and which match in
-linear time.
+"""Regular expressions of subscriptions and of ListTransactions, in RE2's syntax, which Kafka implements with RE2/J.
+They match in linear time.
 
-A name matches if the expression matches all of it. What RE2/J refuses is refused in its words (`syntax.py`).
-Beyond that there are limits of our own, as patterns come from peers: Kafka has none, and `((a{1000}){1000}){1000}`
+A name matches if the expression matches all of it. An expression that RE2/J rejects is rejected with RE2/J's message
+(`syntax.py`). There are further limits, because patterns come from peers: Kafka has none, and `((a{1000}){1000}){1000}`
 exhausts its memory.
 
-One difference is known and kept: RE2/J takes `A.|(?i:A)` for `A.|A`, as it believes that both begin alike.
+One difference is known and kept: RE2/J reads `A.|(?i:A)` as `A.|A`, because it believes that both begin alike.
 
-google-re2 is imported when the first expression is compiled: most servers never see one.
+google-re2 is imported when the first expression is compiled: most servers never compile one.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ from typing import Any
 from coordinatord.coordination.group.consumer.syntax import TOO_LARGE, PatternSyntaxError, for_re2
 
 MAX_LENGTH = 8_192
-"""Characters of a pattern."""
+"""Limit of a pattern's length, in characters."""
 
 MAX_PROGRAM = 10_000
-"""Instructions of a compiled pattern. A topic's name takes three milliseconds in the worst case, microseconds else; a
-transactional id of 32 KB, a second."""
+"""Limit of instructions of a compiled pattern. A topic's name takes three milliseconds in the worst case, otherwise
+microseconds; a transactional id of 32 KB, a second.
+"""
 
 MAX_MEMORY = 1 << 20
-"""Bytes that RE2 may use for an expression, while it compiles and while it matches."""
+"""Limit of bytes that RE2 may use for an expression, while it compiles and while it matches."""
 
 
 class InvalidExpression(Exception):
-    """INVALID_REGULAR_EXPRESSION; the text is that of Kafka's answer."""
+    """INVALID_REGULAR_EXPRESSION. The message is that of Kafka's response."""
 
 
 class Expression:
-    """A compiled expression. `size`: the instructions of its program."""
+    """A compiled expression. `size`: number of instructions of its program."""
 
     __slots__ = ("_matches", "pattern", "size")
 
@@ -42,12 +43,12 @@ class Expression:
         self._matches = compiled.fullmatch
 
     def matches(self, name: str) -> bool:
-        """Whether it matches the whole name. Meanwhile other threads run."""
+        """Return whether the expression matches the whole name. Other threads run meanwhile."""
         return self._matches(name.encode()) is not None
 
 
 def compile_expression(pattern: str) -> Expression:
-    """Compile a pattern; raises InvalidExpression if Kafka refuses it, or if it exceeds a limit."""
+    """Compile a pattern. Raises InvalidExpression if Kafka rejects it, or if it exceeds a limit."""
     if len(pattern) > MAX_LENGTH:
         raise InvalidExpression(f"SubscribedTopicRegex is longer than {MAX_LENGTH} characters.")
     try:

@@ -30,7 +30,7 @@ log = get_logger("coordinatord.coordination.service")
 
 
 class ConsumerGroups:
-    """The handlers."""
+    """Handlers of the requests of consumer groups."""
 
     def __init__(self, coordinator: Coordinator, surroundings: GroupEnvironment, settings: Settings) -> None:
         self.coordinator = coordinator
@@ -39,14 +39,14 @@ class ConsumerGroups:
         self.max_metadata_bytes = settings.group_max_member_metadata_bytes
 
     def handlers(self) -> dict[int, Any]:
-        """By api key."""
+        """Return the handlers by API key."""
         return {
             ApiKey.CONSUMER_GROUP_HEARTBEAT: self.heartbeat,
             ApiKey.CONSUMER_GROUP_DESCRIBE: self.describe,
         }
 
     def heartbeat(self, context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Any:
-        """The group's answer waits until what it tells of the group is durable."""
+        """Handle a heartbeat. The group's response waits until the state that it shows is durable."""
         version = context.api_version
         if len(request.group_id) > self.max_group_id_bytes:
             return refuse(request, version, ErrorCode.INVALID_GROUP_ID)
@@ -60,13 +60,15 @@ class ConsumerGroups:
         event = ConsumerHeartbeat.of(request, version, context.client_id, host, context, may_describe)
         response = actor.tell(event)
         if response is not None and response.error_code == ErrorCode.GROUP_ID_NOT_FOUND and not request.member_epoch:
-            # Its client says "the group id does not exist", which helps nobody. Kafka's broker logs it, too.
+            # The client says "the group id does not exist", which is no help. Kafka's broker logs it, too.
             reason, who = response.error_message, (context.client_id or "")[:MAX_ID_CHARACTERS]
             log.warning("consumer protocol refused", group=request.group_id, client_id=who, host=host, reason=reason)
         return None if response is None else actor.respond_to_heartbeat(context, response)
 
     def describe(self, context: RequestContext, request: ConsumerGroupDescribeRequest) -> Any:
-        """Each group by itself: one that is not there, or not here, is no error of the others."""
+        """Describe each group by itself: a group that does not exist, or is on another node, is no error of the
+        others.
+        """
         described = []
         latest = None
         for group_id in request.group_ids:

@@ -1,6 +1,6 @@
 """OffsetCommit, OffsetFetch and OffsetDelete: topics and ids are resolved here, the group decides the rest.
 
-Commits for topics and partitions that do not exist are refused here, partition by partition; the others go to the
+Commits for topics and partitions that do not exist are rejected here, partition by partition; the others go to the
 group. In Kafka, KafkaApis does the same before the coordinator gets the request.
 """
 
@@ -53,24 +53,26 @@ if TYPE_CHECKING:
     from coordinatord.coordination.service.groups import Coordinator
 
 COMMITTED_AT_ONCE = 2_000
-"""Partitions that a group commits in one step, which takes some 7 ms."""
+"""Number of partitions that a group commits in one step, which takes some 7 ms."""
 
 FETCHED_AT_ONCE = 250
-"""Partitions whose offsets are fetched in one go: with the longest metadata that is a megabyte, and some 5 ms."""
+"""Number of partitions whose offsets are fetched in one step: with the longest metadata that is a megabyte, and some 5
+ms.
+"""
 
 MANY_BYTES = 16 * 1024
-"""A shorter request does not commit so many."""
+"""A shorter request does not commit more than COMMITTED_AT_ONCE partitions."""
 
 TOPIC_IDS_FROM = 10
-"""OffsetCommit and OffsetFetch name topics by id from this version on."""
+"""OffsetCommit and OffsetFetch identify topics by id from this version on."""
 
 
 T = TypeVar("T")
 
 
 class TopicResponseMerger(Generic[T]):
-    """Topics of a response that come from several places, each once: partitions of one that is there already are added
-    to it, as Kafka's builders do.
+    """Topics of a response that come from several places, each topic once: further partitions of a topic are added to
+    the first entry of it, as Kafka's builders do.
     """
 
     def __init__(self) -> None:
@@ -78,8 +80,8 @@ class TopicResponseMerger(Generic[T]):
         self._known: dict[Any, Any] = {}
 
     def merge(self, more: Iterable[Any]) -> None:
-        """Add response topics and their partitions. One without a name has an id where the API has ids. OffsetDelete
-        has none, and a peer may send it a topic called "".
+        """Add response topics and their partitions. A topic without a name has an id where the API has ids.
+        OffsetDelete has none, and a peer may send it a topic called "".
         """
         for topic in more:
             key = topic.name or getattr(topic, "topic_id", ZERO_UUID)
@@ -91,7 +93,7 @@ class TopicResponseMerger(Generic[T]):
 
 
 class TopicNames(Protocol):
-    """What the handlers need of the topics, once per topic of a commit."""
+    """The topics' functions that the handlers use, once per topic of a commit."""
 
     def topic_id(self, name: str) -> bytes | None: ...
     def topic_name(self, topic_id: bytes) -> str | None: ...
@@ -100,7 +102,7 @@ class TopicNames(Protocol):
 
 
 class Offsets:
-    """The handlers of the three requests about offsets."""
+    """Handlers of the three requests about offsets."""
 
     def __init__(self, coordinator: Coordinator, topics: TopicNames) -> None:
         self.coordinator = coordinator
@@ -113,11 +115,11 @@ class Offsets:
     # OffsetCommit
 
     def commit(self, context: RequestContext, request: OffsetCommitRequest) -> Any:
-        """Answered when the offsets are durable."""
+        """Commit offsets. The response is sent when they are durable."""
         version = context.api_version
         refused = self._resolve(request, version)
         if not request.topics:
-            # No topic is known, or the commit is empty: the group is not involved.
+            # No topic exists, or the commit is empty: the group is not involved.
             return OffsetCommitResponse(topics=refused.topics)
         actor = self.coordinator.actor_for(request.group_id)
         if isinstance(actor, ErrorCode):
@@ -139,8 +141,8 @@ class Offsets:
         request: OffsetCommitRequest,
         answered: TopicResponseMerger[OffsetCommitResponseTopic],
     ) -> TaskSteps:
-        """A commit of very many partitions, as several commits: the group may change in between, then the later ones
-        are refused. Answered when all are durable.
+        """Commit very many partitions, as several commits: if the group changes in between, the later ones are
+        rejected. The response is sent when all are durable.
         """
         version = context.api_version
         latest: GroupActor | None = None
@@ -157,7 +159,7 @@ class Offsets:
         return response if latest is None else latest.respond(context, response)
 
     def _resolve(self, request: OffsetCommitRequest, version: int) -> TopicResponseMerger[OffsetCommitResponseTopic]:
-        """Fill in names and ids, and remove unknown topics and partitions. Returns their errors."""
+        """Fill in names and ids, and remove unknown topics and partitions. Returns the errors of these."""
         refused = TopicResponseMerger[OffsetCommitResponseTopic]()
         known: list[OffsetCommitRequestTopic] = []
         topics = self.topics
@@ -186,7 +188,7 @@ class Offsets:
     # OffsetFetch
 
     def fetch(self, context: RequestContext, request: OffsetFetchRequest) -> Any:
-        """A read returns what has been applied, so its response waits until all of that is durable."""
+        """Fetch offsets. A read returns applied offsets, so its response waits until all of them are durable."""
         version = context.api_version
         if version < TOPIC_IDS_FROM and (version < FETCH_GROUPS_FROM or len(request.groups) == 1):
             # The common case: one group that is loaded, whose offsets any client may read.
@@ -216,8 +218,8 @@ class Offsets:
     def _fetch_in_slices(
         self, context: RequestContext, request: OffsetFetchRequest, groups: list[OffsetFetchRequestGroup]
     ) -> TaskSteps:
-        """The offsets of very many partitions. Commits may come in between: Kafka reads all at one moment, here each
-        `FETCHED_AT_ONCE` are of one.
+        """Fetch the offsets of very many partitions. Commits may come in between: Kafka reads all at one moment,
+        coordinatord `FETCHED_AT_ONCE` at a time.
         """
         answers = []
         epoch = 0
@@ -232,7 +234,7 @@ class Offsets:
         return fetch_response(answers, context.api_version)
 
     def _partitions_of(self, asked: OffsetFetchRequest | OffsetFetchRequestGroup) -> int:
-        """How many partitions are asked for."""
+        """Return the number of requested partitions."""
         if asked.topics is not None:
             return sum([len(topic.partition_indexes) for topic in asked.topics])
         actor = self.coordinator.actors.get(asked.group_id)
@@ -241,7 +243,7 @@ class Offsets:
     def _fetch_group(
         self, actor: GroupActor | ErrorCode | None, asked: OffsetFetchRequestGroup, version: int, require_stable: bool
     ) -> TaskSteps:
-        """The answer for one group, some partitions at a time if there are many."""
+        """Return the response for one group, some partitions at a time if there are many."""
         if isinstance(actor, ErrorCode):
             return fetch_error(asked, actor, version)
         refusal = self._fetch_refusal(actor, asked)
@@ -261,13 +263,15 @@ class Offsets:
 
     @staticmethod
     def _fetch_refusal(actor: GroupActor | None, asked: OffsetFetchRequestGroup) -> ErrorCode | None:
-        """Members of consumer groups say who they are (v9+), and of which epoch."""
+        """Return the error if the member of a consumer group or its member epoch (v9+) does not match; None
+        otherwise.
+        """
         if actor is None or actor.group.consumer is None:
             return None
         return fetch_refusal(actor.group.consumer, asked.member_id, asked.member_epoch)
 
     def _name_topics(self, asked: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
-        """Fill in the names of topics requested by id, and remove unknown ids. Returns their errors."""
+        """Fill in the names of topics requested by id, and remove unknown ids. Returns the errors of these."""
         unknown: list[OffsetFetchResponseTopics] = []
         known: list[OffsetFetchRequestTopics] = []
         for topic in asked.topics or ():
@@ -291,7 +295,7 @@ class Offsets:
     # OffsetDelete
 
     def delete(self, context: RequestContext, request: OffsetDeleteRequest) -> Any:
-        """Unknown topics and partitions are refused here; the group handles the others."""
+        """Delete offsets. Unknown topics and partitions are rejected here; the group handles the others."""
         refused = self._existing_only(request)
         actor = self.coordinator.actor_for(request.group_id)
         if isinstance(actor, ErrorCode):
@@ -323,7 +327,7 @@ class Offsets:
 
 
 def _fetched_in_parts(group: Group | None, asked: OffsetFetchRequestGroup, require_stable: bool) -> TaskSteps:
-    """`fetch_offsets` for very many partitions, some at a time."""
+    """Call `fetch_offsets` for very many partitions, some at a time."""
     wanted = asked.topics
     if wanted is None:
         offsets = {} if group is None else group.offsets
@@ -332,7 +336,7 @@ def _fetched_in_parts(group: Group | None, asked: OffsetFetchRequestGroup, requi
     for topics in _some_at_a_time(wanted, "partition_indexes", FETCHED_AT_ONCE):
         yield None
         some = fetch_offsets(group, OffsetFetchRequestGroup(asked.group_id, topics=topics), require_stable).topics
-        if asked.topics is None:  # without what was deleted meanwhile
+        if asked.topics is None:  # without offsets that were deleted meanwhile
             for topic in some:
                 topic.partitions = [each for each in topic.partitions if each.committed_offset >= 0 or each.error_code]
             some = [topic for topic in some if topic.partitions]
@@ -341,12 +345,12 @@ def _fetched_in_parts(group: Group | None, asked: OffsetFetchRequestGroup, requi
 
 
 def partition_count(request: OffsetCommitRequest) -> int:
-    """How many partitions are committed."""
+    """Return the number of committed partitions."""
     return sum([len(topic.partitions) for topic in request.topics])
 
 
 def _some_at_a_time(topics: list[T], listed: str, most: int) -> Iterator[list[T]]:
-    """The same topics with the same partitions, which they have in the list of this name: `most` at a time."""
+    """Yield the same topics with the same partitions, which are in the list attribute `listed`, `most` at a time."""
     some: list[T] = []
     room = most
     for topic in topics:

@@ -1,6 +1,6 @@
 """InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, WriteTxnMarkers, DescribeTransactions, ListTransactions.
 
-Producers that do not know PRODUCER_FENCED get INVALID_PRODUCER_EPOCH instead (KIP-588).
+Producers whose version of a request has no PRODUCER_FENCED get INVALID_PRODUCER_EPOCH instead (KIP-588).
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ BUMPING_END_FROM = 5
 """From this version on, EndTxn is sent by producers that follow transaction version 2."""
 
 MATCHING_S: Final = 0.020
-"""Seconds for which ids are matched on the other thread before a job of another request has its turn there."""
+"""Seconds for which ids are matched on the other thread before it runs a job of another request."""
 
 
 class Topics(Protocol):
-    """What the handlers need of the topics."""
+    """The topics' functions that the handlers use."""
 
     def exists(self, name: str, partition: int) -> bool: ...
 
@@ -78,7 +78,7 @@ class MarkerWriter(Protocol):
 
 
 class TransactionApis:
-    """The handlers."""
+    """Handlers of the requests about transactions."""
 
     def __init__(
         self,
@@ -109,7 +109,9 @@ class TransactionApis:
     # InitProducerId
 
     def init_producer_id(self, context: RequestContext, request: InitProducerIdRequest) -> Any:
-        """An idempotent producer gets a new id; a transactional one the id and epoch of its transactional id."""
+        """Return a new id to an idempotent producer, or the id and epoch of its transactional id to a transactional
+        one.
+        """
         version = context.api_version
         if (request.producer_id == -1) != (request.producer_epoch == -1):
             return refuse(request, version, ErrorCode.INVALID_REQUEST)
@@ -135,7 +137,9 @@ class TransactionApis:
     # AddPartitionsToTxn and AddOffsetsToTxn
 
     def add_partitions(self, context: RequestContext, request: AddPartitionsToTxnRequest) -> Any:
-        """Before v4 for one transaction; brokers send several, and may only verify (KIP-890)."""
+        """Add partitions to one transaction before v4; brokers send several transactions, and may only verify
+        (KIP-890).
+        """
         version = context.api_version
         if version >= BUMPING_ADD_FROM:
             asked = request.transactions
@@ -154,7 +158,7 @@ class TransactionApis:
         for transaction in asked:
             topics, errors = transaction.topics, self._unknown(transaction, version)
             if errors:
-                topics = _distinct(topics)  # Kafka answers from a map by partition here, else from the request's list
+                topics = _distinct(topics)  # Kafka uses a map by partition here, otherwise the request's list
             else:
                 errors, actor = self._add(transaction, version)
                 latest = later(latest, actor)
@@ -170,7 +174,9 @@ class TransactionApis:
         return respond_after(latest, context, response)
 
     def _unknown(self, asked: AddPartitionsToTxnTransaction, version: int) -> dict[TopicPartition, ErrorCode]:
-        """The error of each partition if there is one that cannot be added, which fails all others; else nothing."""
+        """Return the error of each partition if one of them cannot be added, which fails all others; otherwise
+        nothing.
+        """
         partitions = [(topic.name, partition) for topic in asked.topics for partition in topic.partitions]
         errors: dict[TopicPartition, ErrorCode] = {}
         for topic, partition in partitions:
@@ -185,7 +191,7 @@ class TransactionApis:
     def _add(
         self, asked: AddPartitionsToTxnTransaction, version: int
     ) -> tuple[dict[TopicPartition, ErrorCode], TransactionActor | None]:
-        """The error of each partition, all of which exist."""
+        """Return the error of each partition, all of which exist, and the transaction's actor."""
         partitions = [(topic.name, partition) for topic in asked.topics for partition in topic.partitions]
         actor, error = self._find(asked.transactional_id)
         if error is not None and error is not ErrorCode.INVALID_PRODUCER_ID_MAPPING:
@@ -215,7 +221,7 @@ class TransactionApis:
     # EndTxn and WriteTxnMarkers
 
     def end(self, context: RequestContext, request: EndTxnRequest) -> Any:
-        """Parked until the markers are written, unless the request is refused."""
+        """End a transaction. The request is parked until the markers are written, unless it is rejected."""
         actor, error = self._find(request.transactional_id)
         if actor is None:
             return EndTxnResponse(error_code=error or ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -236,7 +242,9 @@ class TransactionApis:
         return actor.respond(context, response)
 
     def write_markers(self, context: RequestContext, request: WriteTxnMarkersRequest) -> Any:
-        """Sent by another broker's transaction coordinator, and by admins to end hanging transactions."""
+        """Write markers for another broker's transaction coordinator, or for an admin that ends a hanging
+        transaction.
+        """
         partitions = sum([len(topic.partition_indexes) for asked in request.markers for topic in asked.topics])
         steps = self._write_markers(context, request)
         return CooperativeTask(steps, is_change=True) if partitions > AT_ONCE else run_through(steps)
@@ -263,7 +271,7 @@ class TransactionApis:
         return None
 
     def _write_one(self, asked: WritableTxnMarker, marker: Marker, result: WritableTxnMarkerResult) -> TaskSteps:
-        """Returns the log's epoch."""
+        """Write one marker. Returns the LSN of its record."""
         epoch = count = 0
         for topic in asked.topics:
             answered: list[WritableTxnMarkerPartitionResult] = []
@@ -282,13 +290,13 @@ class TransactionApis:
         if not self.topics.exists(*partition):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if marker.producer_id < 0 or marker.producer_epoch < 0:
-            return ErrorCode.UNKNOWN_SERVER_ERROR  # as in Kafka: no batch can be built from it
+            return ErrorCode.UNKNOWN_SERVER_ERROR  # as in Kafka, which cannot build a batch from it
         return self.markers.write_one(partition, marker)
 
     # DescribeTransactions and ListTransactions
 
     def describe(self, context: RequestContext, request: DescribeTransactionsRequest) -> Any:
-        """Each id has its own error."""
+        """Describe transactions; each id has its own error."""
         described = []
         latest: TransactionActor | None = None
         for transactional_id in request.transactional_ids:
@@ -303,8 +311,8 @@ class TransactionApis:
         return respond_after(latest, context, DescribeTransactionsResponse(transaction_states=described))
 
     def list(self, context: RequestContext, request: ListTransactionsRequest) -> Any:
-        """All ids of this node that pass the filters and that the client may describe; an error until all ids are
-        loaded.
+        """List all ids of this node that pass the filters and that the client may describe. Responds with an error
+        until all ids are loaded.
         """
         transactions = self.transactions
         if transactions.draining:
@@ -314,7 +322,7 @@ class TransactionApis:
         return CooperativeTask(self._list(context, request))
 
     def _list(self, context: RequestContext, request: ListTransactionsRequest) -> TaskSteps:
-        """The pattern is asked last and on another thread: it may need a second for one id."""
+        """List ids. The pattern is matched last and on another thread: it may need a second for one id."""
         transactions = self.transactions
         expression: Expression | None = None
         if request.transactional_id_pattern:
@@ -357,7 +365,7 @@ class TransactionApis:
         return respond_after(latest, context, ListTransactionsResponse(0, 0, unknown, listed))
 
     def _find(self, transactional_id: str) -> tuple[TransactionActor | None, ErrorCode | None]:
-        """The id's actor, or the error for a request about it."""
+        """Return the id's actor, or the error for a request about it."""
         if not transactional_id:
             return None, ErrorCode.INVALID_REQUEST
         found = self.transactions.find(transactional_id)
@@ -367,7 +375,7 @@ class TransactionApis:
 
 
 def _matching(expression: Expression, actors: Sequence[TransactionActor]) -> TaskSteps:
-    """The actors whose ids match."""
+    """Return the actors whose ids match."""
     found: list[TransactionActor] = []
     waiting = iter(actors)
 
@@ -390,7 +398,7 @@ def _as_known(error: ErrorCode) -> ErrorCode:
 
 
 def _distinct(topics: Sequence[AddPartitionsToTxnTopic]) -> list[AddPartitionsToTxnTopic]:
-    """Each topic once, with each of its partitions once."""
+    """Return each topic once, with each of its partitions once."""
     found: dict[str, dict[int, None]] = {}
     for topic in topics:
         found.setdefault(topic.name, {}).update(dict.fromkeys(topic.partitions))
