@@ -16,7 +16,7 @@ import click
 COMMANDS = {
     "serve": ("coordinatord.cli.serve", "serve", "Run the coordinator until it is stopped."),
     "log": ("coordinatord.cli.log", "log", "Show, check and repair the files of a log."),
-    "groups": ("coordinatord.cli.groups", "groups", "Groups of any Kafka cluster: who is in them, their offsets."),
+    "groups": ("coordinatord.cli.groups", "groups", "Groups of any Kafka cluster: members and offsets."),
     "topics": ("coordinatord.cli.topics", "topics", "List, describe, create and delete topics of any Kafka cluster."),
     "import": ("coordinatord.cli.exchange", "import_", "Import a Kafka broker's data directory."),
     "export": (
@@ -25,8 +25,8 @@ COMMANDS = {
         "Export everything into the data directory of a new Kafka broker.",
     ),
     "store": ("coordinatord.cli.store", "store", "Copy the log on PostgreSQL, or load one."),
-    "cluster": ("coordinatord.cli.store", "cluster", "Nodes that share a log on PostgreSQL: who leads, who waits."),
-    "lag": ("coordinatord.cli.lag", "lag", "Show who is behind, from the offsets log of any Kafka cluster."),
+    "cluster": ("coordinatord.cli.store", "cluster", "Nodes that share a log on PostgreSQL: leaders and standbys."),
+    "lag": ("coordinatord.cli.lag", "lag", "Show which groups are behind, from the offsets log of any Kafka cluster."),
     "exporter": (
         "coordinatord.cli.exporter",
         "exporter",
@@ -38,7 +38,7 @@ COMMANDS = {
         "Tables and reports from the offsets log of any Kafka cluster.",
     ),
     "simulate": ("coordinatord.cli.simulate", "simulate", "Predict what timeouts cost a deployment."),
-    "conform": ("coordinatord.cli.conform", "conform", "Compare a broker's answers with Apache Kafka's."),
+    "conform": ("coordinatord.cli.conform", "conform", "Compare a broker's responses with Apache Kafka's."),
     "settings": (
         "coordinatord.cli.settings",
         "settings",
@@ -133,7 +133,7 @@ def _show_version(context: click.Context, _option: click.Parameter, wanted: bool
     cls=LazyGroup,
     known=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="`coordinatord COMMAND --help` tells more about a command.",
+    epilog="`coordinatord COMMAND --help` describes a command.",
 )
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Show the version."

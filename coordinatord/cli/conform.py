@@ -51,7 +51,9 @@ _CONSUMER_APIS = {"ConsumerGroupHeartbeat", "ConsumerGroupDescribe"}
     help="Play the stories of one group protocol; those of migrations belong to consumer.",
 )
 @click.option("--slow", is_flag=True, help="Play stories that take minutes, too.")
-@click.option("--assume", metavar="NAME=VALUE", multiple=True, help="A setting that the broker has and does not tell.")
+@click.option(
+    "--assume", metavar="NAME=VALUE", multiple=True, help="A setting of the broker that cannot be read from it."
+)
 @click.option("--timeout", "timeout_s", type=click.FloatRange(1, 600), default=40, show_default=True, metavar="SECONDS")
 @click.option(
     "--parallel", type=click.IntRange(1, 200), default=AT_ONCE, show_default=True, help="Stories played at a time."
@@ -78,7 +80,7 @@ def conform(
     junit_file: Path | None,
     html_file: Path | None,
 ) -> None:
-    """Compare a broker's answers with Apache Kafka's.
+    """Compare a broker's responses with Apache Kafka's.
 
     Plays recorded stories: requests of the group, offset and transaction APIs, with the answers that Apache Kafka 4.3
     gave. Everything that they create on the broker has a name that begins with conform-, and is deleted at the end.

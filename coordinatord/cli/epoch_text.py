@@ -35,7 +35,7 @@ def state_lines(state: DescribedGroup) -> Iterator[str]:
     size = f"{len(members)} member{'' if len(members) == 1 else 's'}"
     yield (
         f"Group {group} is {state.group_state}: {size} in epoch {state.group_epoch}, assigned by "
-        f"{state.assignor_name or 'nobody yet'} (consumer protocol)."
+        f"{state.assignor_name or 'no assignor yet'} (consumer protocol)."
     )
     if state.assignment_epoch < state.group_epoch:
         yield f"  Its target assignment is still that of epoch {state.assignment_epoch}; a heartbeat computes the next."

@@ -37,14 +37,14 @@ def _choice(kind: str, what: str, **default: Any) -> Callable[[Any], Any]:
 
 @click.command(name="exporter")
 @click.option("--bootstrap", required=True, metavar="HOST:PORT[,…]", help="The cluster.")
-@click.option("--listen", default=":9308", show_default=True, metavar="HOST:PORT", help="Where to serve.")
+@click.option("--listen", default=":9308", show_default=True, metavar="HOST:PORT", help="Address to listen on.")
 @click.option("--cluster-name", help="The label cluster_name of all series. [the cluster's id]")
 @click.option(
     "--interval",
     default=5.0,
     show_default=True,
     type=click.FloatRange(0.1, 3_600),
-    help="Seconds from one look at the cluster to the next.",
+    help="Seconds between two reads of the cluster.",
 )
 @_choice("allow-group", "Only these groups")
 @_choice("deny-group", "Not these groups")
@@ -58,10 +58,10 @@ def _choice(kind: str, what: str, **default: Any) -> Callable[[Any], Any]:
     default=MAX_PARTITIONS,
     show_default=True,
     type=click.IntRange(1, MOST),
-    help="Of all groups together; more are left out. Each costs up to 20 KB of memory.",
+    help="Limit for all groups together; more are left out. Each costs up to 20 KB of memory.",
 )
 @click.option(
-    "--allowed-host", "allowed_hosts", multiple=True, help="A name with dots under which this is asked; repeatable."
+    "--allowed-host", "allowed_hosts", multiple=True, help="A host name with dots that requests may have; repeatable."
 )
 @click.option(
     "--consumer-session-ms",
@@ -70,7 +70,9 @@ def _choice(kind: str, what: str, **default: Any) -> Callable[[Any], Any]:
     type=click.IntRange(1, MOST),
     help="group.consumer.session.timeout.ms of the cluster.",
 )
-@click.option("--log-format", default="auto", type=click.Choice(["auto", "console", "json"]), help="Of its log lines.")
+@click.option(
+    "--log-format", default="auto", type=click.Choice(["auto", "console", "json"]), help="Format of its log lines."
+)
 def exporter(**given: Any) -> None:
     """Serve metrics of any Kafka cluster's groups, and a live page.
 

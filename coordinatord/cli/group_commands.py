@@ -77,7 +77,7 @@ def list_(
 @of_a_cluster
 @AS_JSON
 def describe(groups: tuple[str, ...], bootstrap: str, command_config: Path | None, as_json: bool) -> None:
-    """Show the partitions of GROUPS: committed, end, lag, and who reads them.
+    """Show the partitions of GROUPS: committed offset, end, lag and owner.
 
     Without GROUPS, of all. Patterns (* and ?) are allowed. `coordinatord lag` says what the lag means.
     """
@@ -225,7 +225,7 @@ def _as_json(group: Group, member: Any) -> dict[str, Any]:
 @SOME_GROUPS
 @of_a_cluster
 @click.option(
-    "--interval", default=1.0, show_default=True, type=click.FloatRange(0.1, 3_600), help="Seconds between looks."
+    "--interval", default=1.0, show_default=True, type=click.FloatRange(0.1, 3_600), help="Seconds between two reads."
 )
 def watch(groups: tuple[str, ...], bootstrap: str, command_config: Path | None, interval: float) -> None:
     """Print a line whenever a member or the state of GROUPS changes, until Ctrl-C."""
@@ -387,8 +387,8 @@ def delete_offsets(
 def evict(group: str, member: str, bootstrap: str, command_config: Path | None, reason: str, execute: bool) -> None:
     """Remove one MEMBER of GROUP, dynamic or static.
 
-    MEMBER is its member id, its group.instance.id, or its client id if nobody else has that. A process that still runs
-    comes back by itself.
+    MEMBER is its member id, its group.instance.id, or its client id if no other member has it. A process that still
+    runs joins again.
     """
     from coordinatord.monitoring.admin.groups import evict as ask
 

@@ -57,7 +57,7 @@ _HERE = "coordinatord.cli.group_commands"
 _RESET = "coordinatord.cli.reset"
 COMMANDS = {
     "list": (_HERE, "list_", "List the groups of a cluster."),
-    "describe": (_HERE, "describe", "Show the partitions of GROUPS: committed, end, lag, and who reads them."),
+    "describe": (_HERE, "describe", "Show the partitions of GROUPS: committed offset, end, lag and owner."),
     "members": (_HERE, "members", "Show the members of GROUPS, and which partitions each has."),
     "why": ("coordinatord.cli.groups", "why", "Show why GROUP rebalanced (coordinatord alone records that)."),
     "watch": (_HERE, "watch", "Print a line whenever a member or the state of GROUPS changes."),
@@ -65,16 +65,16 @@ COMMANDS = {
     "delete": (_HERE, "delete", "Delete GROUPS with their committed offsets."),
     "delete-offsets": (_HERE, "delete_offsets", "Delete the committed offsets of GROUP for topics."),
     "reset-offsets": (_RESET, "reset_offsets", "Move the committed offsets of GROUPS."),
-    "export": (_RESET, "export", "Write down the committed offsets of GROUPS as CSV."),
-    "import": (_RESET, "import_", "Put back the offsets in FILE, which `groups export` has written."),
+    "export": (_RESET, "export", "Write the committed offsets of GROUPS as CSV."),
+    "import": (_RESET, "import_", "Restore the offsets in FILE, which `groups export` has written."),
 }
 
 
 @click.group(name="groups", cls=LazyGroup, known=COMMANDS)
 def groups() -> None:
-    """Groups of any Kafka cluster: who is in them, their offsets.
+    """Groups of any Kafka cluster: members and offsets.
 
-    What loses something only shows what it would do, until it is told to --execute.
+    Commands that delete or change something are dry runs without --execute.
     """
 
 
@@ -93,7 +93,7 @@ def groups() -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the JSON records, one per line, oldest first.")
 def why(group: str, bootstrap: str, last: int, as_json: bool) -> None:
-    """Show why GROUP rebalanced: each cause, who was late, who was dropped, and which partitions moved.
+    """Show why GROUP rebalanced: the causes, late and dropped members, and moved partitions.
 
     Reads the topic __rebalances, which has the rebalances of the last days, of deleted groups too.
     """

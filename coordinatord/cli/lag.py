@@ -44,16 +44,16 @@ class WithStatuses(click.Command):
 @click.argument("groups", nargs=-1, callback=utf8)
 @click.option("--json", "form", flag_value="json", help="One array: a row per group, topic and partition.")
 @click.option("--csv", "form", flag_value="csv", help="The same rows as CSV.")
-@click.option("--watch", "form", flag_value="watch", help="Snapshot again and again, until Ctrl-C.")
+@click.option("--watch", "form", flag_value="watch", help="Repeat until Ctrl-C.")
 @click.option(
     "--interval",
     default=5.0,
     show_default=True,
     type=click.FloatRange(0.1, 86_400),
-    help="With --watch: seconds from one look to the next.",
+    help="With --watch: seconds between two reads.",
 )
 def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any) -> None:
-    """Show who is behind, from the offsets log of any Kafka cluster.
+    """Show which groups are behind, from the offsets log of any Kafka cluster.
 
     Groups are listed by urgency: all, or the named ones (* and ? allowed) with their partitions. Status and columns are
     those of `pipeline run` (TABLES.md), by the same rules. Stores nothing.
@@ -250,7 +250,7 @@ def headline(at_ms: int, groups: Sequence[Any]) -> str:
 
     urgent = sum(is_urgent(row.status) for row in groups)
     count = f"{len(groups):,} group{'' if len(groups) == 1 else 's'}"
-    verdict = f", {urgent:,} of them need somebody" if urgent else "; none needs anybody"
+    verdict = f", {urgent:,} of them need attention" if urgent else "; none needs attention"
     return f"{utc(at_ms)}  {count}{verdict}"
 
 

@@ -34,7 +34,7 @@ def log() -> None:
 @log.command()
 @click.argument("paths", nargs=-1, required=True, type=PATH)
 @click.option("--records/--no-records", default=True, help="Show each record, or only the batches.")
-@click.option("--raw", is_flag=True, help="Show undecoded keys and values, of the coordinator's own topics too.")
+@click.option("--raw", is_flag=True, help="Show undecoded keys and values, also of the coordinator's own topics.")
 def dump(paths: tuple[Path, ...], records: bool, raw: bool) -> None:
     """Show segments, indexes, journals or whole partitions as text.
 
@@ -81,7 +81,7 @@ def verify(path: Path) -> None:
 @click.option(
     "--from-position", "position", type=click.IntRange(min=0), required=True, help="The byte at which a batch begins."
 )
-@click.option("--yes", is_flag=True, help="Do it without asking.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def repair(segment: Path, position: int, yes: bool) -> None:
     """Remove everything in a partition from a position of SEGMENT on, so that the daemon can start with the rest.
 

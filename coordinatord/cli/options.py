@@ -19,16 +19,16 @@ BAD_SETTINGS = 2
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 HELP = {
-    "listen": ("HOST:PORT", "Where clients connect. :9092 is every interface, port 0 any free port."),
-    "advertise": ("HOST:PORT", "The address that clients are told to connect to, if it differs."),
-    "data-dir": ("DIR", "Where the log is kept."),
+    "listen": ("HOST:PORT", "Address to listen on. :9092 is every interface, port 0 any free port."),
+    "advertise": ("HOST:PORT", "The address that clients connect to, if it differs."),
+    "data-dir": ("DIR", "The data directory."),
     "admin": ("HOST:PORT", "Serve /metrics, /healthz, /readyz and /rebalances over HTTP."),
     "workers": (
         "N",
         "Processes that share the work. Each is a node with its own port: the first port and the next N-1.",
     ),
     "as-version": ("RELEASE", "Offer clients the API versions of an older Kafka, such as 3.9."),
-    "log-format": ("auto|console|json", "Log lines for people or for machines."),
+    "log-format": ("auto|console|json", "Format of log lines, for people or for programs."),
     "log-level": ("LEVEL", "debug, info, warning or error."),
 }
 

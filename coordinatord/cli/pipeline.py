@@ -134,7 +134,7 @@ def _tell(summary: Any, job: Any, given: dict[str, Any]) -> None:
         f"{count} table{'' if count == 1 else 's'} in {str(given['out']).rstrip('/')}/tables"
     )
     if job.format != "delta" and "group_status" in summary.rows:
-        for line in _who_needs_somebody(job.out):
+        for line in _urgent_groups(job.out):
             echo(line)
     quarantined = summary.new.get("quarantine", 0)
     if quarantined:
@@ -155,7 +155,7 @@ def _few_records(settings: dict[str, str]) -> dict[str, str]:
     return FEW_RECORDS | {name: f"{FEW_RECORDS[name]} {java_options(cache_directory(), Path(java), jars)}".strip()}
 
 
-def _who_needs_somebody(out: Path) -> Iterator[str]:
+def _urgent_groups(out: Path) -> Iterator[str]:
     """Yield the lines that `coordinatord lag` would print for the most urgent groups; the page has the others."""
     from coordinatord.cli.lag import group_lines, headline
     from coordinatord.monitoring.analysis.severity import is_urgent
@@ -246,7 +246,7 @@ def tables() -> None:
     help="Write the offsets to a file with which Kafka's kafka-consumer-groups can reset the group.",
 )
 def at(out: Path, group: str, when: str, compare: str | None, csv_path: Path | None) -> None:
-    """Show what a group had committed at a moment, who read what, and how to reset the group to it."""
+    """Show a group's committed offsets and owners at a time, and how to reset the group to it."""
     try:
         from coordinatord.monitoring.offsets_log.source.segments import SourceError
         from coordinatord.monitoring.pipeline.run import group_at as moments
@@ -305,7 +305,8 @@ def at(out: Path, group: str, when: str, compare: str | None, csv_path: Path | N
     help="Without --group: show this many, the most urgent first.",
 )
 def report(out: Path, html_path: Path, chosen: tuple[str, ...], limit: int) -> None:
-    """Write the tables as one HTML file: who needs attention, and each group's members, rebalances and lag over time.
+    """Write the tables as one HTML file: groups that need attention, and each group's members, rebalances and
+    lag over time.
 
     Reads the tables of the last run, and needs no Spark.
     """

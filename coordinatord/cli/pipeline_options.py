@@ -61,13 +61,13 @@ SOURCE_OPTIONS = (
         "sources",
         multiple=True,
         metavar="DIR|postgresql://…",
-        help="A broker's log directory, or the storage= of ours.",
+        help="A broker's log directory, or coordinatord's setting storage.",
     ),
     click.option("--bootstrap", metavar="HOST:PORT", help="Or a broker to read __consumer_offsets from."),
     click.option(
         "--end-offsets",
         metavar="DIR|HOST:PORT",
-        help="Where to look up the ends of partitions. [the source itself, or the bootstrap broker]",
+        help="Source of the ends of partitions. [the source itself, or the bootstrap broker]",
     ),
     click.option(
         "--broker-option",
@@ -88,7 +88,7 @@ SOURCE_OPTIONS = (
 JOB_OPTIONS = (
     *SOURCE_OPTIONS,
     click.option(
-        "--out", required=True, type=OutPlace(), help="Where the tables go: a directory, or s3a://… with --work."
+        "--out", required=True, type=OutPlace(), help="Destination of the tables: a directory, or s3a://… with --work."
     ),
     click.option(
         "--work",

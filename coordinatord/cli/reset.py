@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 FORMS = (
     click.option("--to-earliest", is_flag=True, help="To the beginning of each partition."),
     click.option("--to-latest", is_flag=True, help="To the end of each partition."),
-    click.option("--to-current", is_flag=True, help="To what is committed; to the end where nothing is."),
+    click.option("--to-current", is_flag=True, help="To the committed offset; to the end without one."),
     click.option("--to-offset", metavar="N", type=int, help="To this offset."),
     click.option("--shift-by", metavar="N", type=int, help="N records on; a negative N goes back."),
-    click.option("--by-duration", metavar="PnDTnHnMnS", help="To the records of so long ago, like PT15M."),
+    click.option("--by-duration", metavar="PnDTnHnMnS", help="To the records of a duration ago, like PT15M."),
     click.option("--to-datetime", metavar="YYYY-MM-DDThh:mm:ss.sss", help="To the records of a time; UTC."),
     click.option(
         "--from-file",
         type=click.Path(path_type=Path, exists=True, dir_okay=False),
-        help="To the offsets in a CSV file: topic,partition,offset, or with the group in front.",
+        help="To the offsets in a CSV file: topic,partition,offset, or with the group as first column.",
     ),
     click.option(
-        "--to-moment", metavar="TIME", help="To what the group had committed at 03:12, 2026-11-21T03:12 …; UTC."
+        "--to-moment", metavar="TIME", help="To the offsets that were committed at 03:12, 2026-11-21T03:12 …; UTC."
     ),
 )
 NAMES = (
@@ -272,9 +272,9 @@ def _tell(plans: Plans, given: Mapping[str, Any]) -> None:
 @of_a_cluster
 @click.option("--file", type=click.Path(path_type=Path, dir_okay=False), help="Write there, not to standard output.")
 def export(groups: tuple[str, ...], bootstrap: str, command_config: Path | None, file: Path | None) -> None:
-    """Write down the committed offsets of GROUPS (of all without GROUPS) as CSV: group,topic,partition,offset.
+    """Write the committed offsets of GROUPS (of all without GROUPS) as CSV: group,topic,partition,offset.
 
-    `groups import` puts them back, and `reset-offsets --from-file` of ours and of Kafka's does so as well.
+    `groups import` restores them, and `reset-offsets --from-file` of ours and of Kafka's does so as well.
     """
     from coordinatord.monitoring.admin.groups import list_groups
     from coordinatord.monitoring.admin.offsets import committed
@@ -303,7 +303,7 @@ def export(groups: tuple[str, ...], bootstrap: str, command_config: Path | None,
 @EXECUTE
 @AS_JSON
 def import_(file: Path, bootstrap: str, command_config: Path | None, execute: bool, as_json: bool) -> None:
-    """Put back the offsets in FILE, which `groups export` has written.
+    """Restore the offsets in FILE, which `groups export` has written.
 
     Groups that do not exist are created; those with members are refused. Offsets outside a partition become its bounds.
     """

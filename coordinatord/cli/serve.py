@@ -34,7 +34,7 @@ class StoppedEarly(BaseException):
 @click.command(
     epilog="""Settings come from the file, then the environment (COORDINATORD_GROUP_MAX_SIZE is group.max.size,
     COORDINATORD_DATA_DIR is --data-dir), then these options; the later source wins. `coordinatord settings` lists
-    them all. On SIGTERM or Ctrl-C the daemon answers what it can, flushes its log and stops."""
+    them all. On SIGTERM or Ctrl-C the daemon responds to the requests in progress, flushes its log and stops."""
 )
 @settings_options
 @click.option(

@@ -27,7 +27,7 @@ def store() -> None:
 
 @click.group()
 def cluster() -> None:
-    """Nodes that share a log on PostgreSQL: who leads, who waits.
+    """Nodes that share a log on PostgreSQL: leaders and standbys.
 
     URL is the setting `storage` (postgresql://…). A password comes from PGPASSWORD or a file (?passfile=PATH).
     """
@@ -56,7 +56,7 @@ def copy(url: str, directory: Path, node_id: int) -> None:
     "--leaders",
     type=click.IntRange(min=1, max=64),
     default=1,
-    help="How many nodes will lead a share each, the setting storage.leaders. [default: 1]",
+    help="Number of nodes that will lead a share each: the setting storage.leaders. [default: 1]",
 )
 def load(directory: Path, url: str, leaders: int) -> None:
     """Put a data directory into a database that has no log yet. No daemon may run on either."""
@@ -71,7 +71,7 @@ def load(directory: Path, url: str, leaders: int) -> None:
 @click.argument("url")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def status(url: str, as_json: bool) -> None:
-    """Show who leads what and who waits.
+    """Show the leaders, their partitions and the standbys.
 
     Also the latest moves of the lead, the log's size, how far standbys are behind, and what could be lost. The nodes
     need not run: the database is asked.
@@ -88,7 +88,7 @@ def status(url: str, as_json: bool) -> None:
 
 @store.command()
 def ddl() -> None:
-    """Print the statements that make the tables, for those who look before they run them."""
+    """Print the SQL statements that create the tables, for review."""
     from coordinatord.server.postgresql.schema import MIGRATIONS
 
     echo_text("\n".join(each.strip() for each in MIGRATIONS))

@@ -263,7 +263,7 @@ class Kafka:
         result.
 
         `committed`: count only records that a consumer with isolation.level=read_committed gets. `timeout` is in
-        seconds. The result of the wait is the list of values, as of `records`. Raises NotInTime with the values that
+        seconds. The result of the wait is the list of values, as from `records`. Raises NotInTime with the values that
         exist.
         """
 

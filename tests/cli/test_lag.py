@@ -116,7 +116,7 @@ def test_groups_by_urgency(world: tuple[World, str]) -> None:
     statuses = [next(word for word in ORDER if line[at:].startswith(f"{word} ")) for line in lines[3:]]
     assert statuses == sorted(statuses, key=ORDER.index)
     urgent = sum(word in URGENT for word in statuses)
-    assert lines[0].endswith(f"{len(statuses)} groups, {urgent} of them need somebody")
+    assert lines[0].endswith(f"{len(statuses)} groups, {urgent} of them need attention")
     one = lag("--source", world[1], "looping")
     assert one.count("looping") == 4, "a line for the group, and one for each of its partitions"
 
@@ -181,7 +181,7 @@ def test_watch(world: tuple[World, str], monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("coordinatord.cli.lag.time.sleep", wait)
     told = lag("--source", world[1], "--watch", "--interval", "7", "looping")
     assert waited == [7, 7, 7]
-    assert told.count("1 group, 1 of them need somebody") == 3
+    assert told.count("1 group, 1 of them need attention") == 3
     assert told.endswith("stopped\n")
     assert "no group nobody" in lag("--source", world[1], "--watch", "nobody", status=1)
 
@@ -315,15 +315,15 @@ def test_one_named_group_has_one_partition_of_the_log(tmp_path: Path, monkeypatc
     assert len(planned[1]) == 50
 
 
-def test_a_headline_counts_who_needs_somebody(world: tuple[World, str]) -> None:
+def test_a_headline_counts_urgent_groups(world: tuple[World, str]) -> None:
     from coordinatord.cli.lag import headline
     from coordinatord.monitoring.analysis.groups import GroupNow
 
     def group(status: str) -> GroupNow:
         return GroupNow("g", status, "", 0, 1, 0, 0, 0, "exact", 1, None)
 
-    assert headline(0, [group("ok")]) == "1970-01-01 00:00:00Z  1 group; none needs anybody"
-    assert headline(0, [group("ok"), group("stuck")]).endswith("2 groups, 1 of them need somebody")
+    assert headline(0, [group("ok")]) == "1970-01-01 00:00:00Z  1 group; none needs attention"
+    assert headline(0, [group("ok"), group("stuck")]).endswith("2 groups, 1 of them need attention")
 
 
 @pytest.mark.parametrize("last", [False, True])

@@ -58,30 +58,30 @@ class AdmissionSettings(SecuritySettings):
     """The settings of permissions and quotas."""
 
     authorizer_class_name: str = parsed(
-        "", _authorizer, "text", f"{STANDARD_AUTHORIZER} checks ACLs; without it everybody may do everything."
+        "", _authorizer, "text", f"{STANDARD_AUTHORIZER} checks ACLs; without it every client may do everything."
     )
     super_users: tuple[str, ...] = parsed(
         (),
         _principals,
         "list of TYPE:NAME, with semicolons",
-        "Principals who may do everything, whatever ACLs say.",
+        "Principals that may do everything, whatever the ACLs.",
         ours="a setting of Kafka's StandardAuthorizer",
     )
     allow_everyone_if_no_acl_found: bool = boolean(
         False,
-        "Whether everybody may do with a resource what they like if no ACL is about it.",
+        "Allow every operation on a resource that no ACL names.",
         ours="a setting of Kafka's StandardAuthorizer",
     )
-    max_connections_per_ip: int = integer(INT_MAX, "Client connections at one time from one address.", minimum=0)
+    max_connections_per_ip: int = integer(INT_MAX, "Maximum number of client connections from one address.", minimum=0)
     max_connections_per_ip_overrides: tuple[tuple[str, int], ...] = parsed(
         (),
         _per_address,
         "list of ADDRESS:COUNT",
-        "The same for single addresses.",
+        "Maximum number of client connections from these addresses.",
         ours="one text in Kafka",
     )
     max_connection_creation_rate: int = integer(
-        INT_MAX, "New client connections a second; more are accepted later.", minimum=0
+        INT_MAX, "New client connections per second; further ones are accepted later.", minimum=0
     )
     quota_window_num: int = integer(11, "Samples that are kept for quotas of clients.", minimum=1)
     quota_window_size_seconds: int = integer(1, "The length of each sample in seconds.", minimum=1)

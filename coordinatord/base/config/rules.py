@@ -160,8 +160,8 @@ def _several_leaders(settings: Settings) -> Iterator[str]:
         yield f"inter.broker.listener.name is {name}, which is not in listeners: give the name of one of them."
     elif dict(settings.listener_security_protocol_map).get(name) != "PLAINTEXT":
         yield (
-            "storage.leaders above 1 needs a listener with PLAINTEXT, at which the nodes ask each other: name it in "
-            "inter.broker.listener.name, and let nobody else reach it."
+            "storage.leaders above 1 needs a listener with PLAINTEXT for requests between the nodes: name it in "
+            "inter.broker.listener.name, and make it reachable for the nodes alone."
         )
     if settings.test_control_enable:
         yield "storage.leaders above 1 works without test.control.enable: leave it at 1 where tests control a daemon."

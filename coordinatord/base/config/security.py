@@ -84,14 +84,17 @@ class SecuritySettings:
         "The key and the certificates: a PEM file with both, or a PKCS #12 file. Read again when it changes."
     )
     ssl_keystore_type: str = choice(
-        "PEM", STORE_TYPES, "The keystore's format.", ours="JKS in Kafka, which is Java's alone and cannot be read here"
+        "PEM",
+        STORE_TYPES,
+        "The keystore's format.",
+        ours="JKS in Kafka, a format of Java alone, which cannot be read here",
     )
     ssl_keystore_password: str | None = _password("The password of a PKCS #12 keystore.")
     ssl_key_password: str | None = _password("The password of an encrypted key.")
     ssl_keystore_key: str | None = _password("The key itself, as PEM, instead of ssl.keystore.location.")
     ssl_keystore_certificate_chain: str | None = _password("The certificates to ssl.keystore.key, as PEM.")
     ssl_truststore_location: str | None = _text(
-        "The certificates that clients' certificates must descend from: PEM or PKCS #12. Read again when it changes."
+        "The authorities that sign clients' certificates, as PEM or PKCS #12. Read again when it changes."
     )
     ssl_truststore_type: str = choice("PEM", STORE_TYPES, "The truststore's format.", ours="JKS in Kafka")
     ssl_truststore_password: str | None = _password("The password of a PKCS #12 truststore.")
@@ -101,7 +104,7 @@ class SecuritySettings:
     ssl_client_auth: str = choice(
         "none",
         ("required", "requested", "none"),
-        "Whether clients show a certificate. SASL_SSL listeners heed it only as listener.name.NAME.ssl.client.auth.",
+        "Request a certificate from clients. SASL_SSL listeners use only listener.name.NAME.ssl.client.auth.",
     )
     ssl_enabled_protocols: tuple[str, ...] = words(
         ("TLSv1.2", "TLSv1.3"), "Versions of TLS that clients may use.", allowed=("TLSv1.2", "TLSv1.3")
@@ -110,7 +113,7 @@ class SecuritySettings:
         "DEFAULT",
         text,
         "list of RULE:PATTERN/REPLACEMENT/[LU], or DEFAULT",
-        "From a client certificate's distinguished name to the principal's name; the first rule that matches counts.",
+        "Rules that turn a client certificate's distinguished name into the principal's name; the first match counts.",
     )
     sasl_enabled_mechanisms: tuple[str, ...] = words(
         (),
@@ -122,31 +125,29 @@ class SecuritySettings:
         'As listener.name.NAME.MECHANISM.sasl.jaas.config: `… required user_alice="secret";` names users.'
     )
     sasl_server_max_receive_size: int = integer(
-        524_288, "The largest request of a client that has not proved who it is.", minimum=1
+        524_288, "The largest request of a client that has not authenticated.", minimum=1
     )
     sasl_oauthbearer_jwks_endpoint_url: str | None = _text(
-        "Where the keys of tokens' signatures are: https://… or file:///…; read again now and then."
+        "URL of the keys of tokens' signatures: https://… or file:///…; it is read again periodically."
     )
     sasl_oauthbearer_jwks_endpoint_refresh_ms: int = integer(
         3_600_000, "Time between two reads of the keys.", minimum=1, maximum=LONG_MAX
     )
-    sasl_oauthbearer_expected_audience: tuple[str, ...] = words((), "Audiences of which a token must name one.")
+    sasl_oauthbearer_expected_audience: tuple[str, ...] = words((), "Audiences, one of which a token must have.")
     sasl_oauthbearer_expected_issuer: str | None = _text("The issuer that a token must name.")
-    sasl_oauthbearer_clock_skew_seconds: int = integer(
-        30, "Seconds by which the clock of a token's issuer may be wrong."
-    )
+    sasl_oauthbearer_clock_skew_seconds: int = integer(30, "Seconds by which the clock of a token's issuer may differ.")
     sasl_oauthbearer_sub_claim_name: str = parsed("sub", text, "text", "The claim with the principal's name.")
     connections_max_reauth_ms: int = integer(
         0,
-        "Time after which a client must prove again who it is, 0 for never; a token's own end counts, too (KIP-368).",
+        "Time after which a client must authenticate again, 0 for never; the end of a token counts, too (KIP-368).",
         maximum=LONG_MAX,
     )
     connection_failed_authentication_delay_ms: int = integer(
-        100, "How long a client whose authentication failed waits for the answer."
+        100, "Delay of the response to a client whose authentication failed."
     )
     connections_authentication_timeout_ms: int = integer(
         10_000,
-        "How long a client may take for the TLS handshake, and again for SASL.",
+        "Time limit of the TLS handshake, and of SASL after it.",
         minimum=1,
         ours="not in Kafka, which waits for connections.max.idle.ms",
     )
@@ -154,7 +155,7 @@ class SecuritySettings:
         (),
         _users,
         "list of NAME:PASSWORD",
-        """For tests: users that SASL listeners know by each mechanism. A certificate authority, a certificate and
+        """For tests: users of SASL listeners, for each mechanism. A certificate authority, a certificate and
         clients' configurations are made in test.security.dir.""",
         ours="not in Kafka",
     )
@@ -162,12 +163,12 @@ class SecuritySettings:
         None,
         optional_text,
         "directory",
-        "Where what test.users makes is written; unset: the folder `security` beside the data directory's own files.",
+        "Directory of the files that test.users makes; unset: the folder `security` in the data directory.",
         ours="not in Kafka",
     )
     test_oauthbearer_unsecured: bool = boolean(
         False,
-        "For tests: take tokens without a signature, as Kafka does by default.",
+        "For tests: accept tokens without a signature, as Kafka does by default.",
         ours="not in Kafka, where it is on unless a callback handler is set",
     )
 

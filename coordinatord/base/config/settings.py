@@ -74,14 +74,14 @@ class Settings(StorageSettings):
         (Listener("PLAINTEXT", "127.0.0.1", 9092),),
         parse_listeners,
         "list of HOST:PORT or NAME://HOST:PORT",
-        "Where to listen for clients. An empty host is every interface, port 0 any free port.",
-        ours="Kafka listens on every interface; without authentication only this machine should get in unasked",
+        "Addresses to listen on for clients. An empty host is every interface, port 0 any free port.",
+        ours="Kafka listens on every interface; without authentication only this machine should have access by default",
     )
     advertised_listeners: tuple[Listener, ...] = parsed(
         (),
         parse_listeners,
         "list of HOST:PORT or NAME://HOST:PORT",
-        """The address that clients are told to connect to, where it is not the one listened on (containers, NAT).
+        """The address that clients connect to, if it is not the one listened on (containers, NAT).
         Port 0 is the port that was bound.""",
     )
     advertised_kafka_version: str = choice(
@@ -91,7 +91,7 @@ class Settings(StorageSettings):
         SECURITY_PROTOCOLS,
         parse_protocol_map,
         "list of NAME:PROTOCOL",
-        "Which security protocol a listener name stands for: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
+        "Security protocol of each listener name: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
     )
     controller_listener_names: tuple[str, ...] = words(
         (), "Names of listeners that belong to Kafka's controller; they are skipped: there is no controller here."
@@ -100,7 +100,7 @@ class Settings(StorageSettings):
         100 * MIB, "The largest request; a larger one closes its connection.", minimum=1
     )
     socket_listen_backlog_size: int = integer(
-        50, "Connections that may wait to be accepted; the kernel's somaxconn caps it.", minimum=1
+        50, "Connections that may wait to be accepted, at most the kernel's somaxconn.", minimum=1
     )
     socket_send_buffer_bytes: int = integer(
         100 * KIB, "SO_SNDBUF of client connections; -1 leaves the kernel's.", minimum=-1, not_yet=True
@@ -109,18 +109,18 @@ class Settings(StorageSettings):
         100 * KIB, "SO_RCVBUF of client connections; -1 leaves the kernel's.", minimum=-1, not_yet=True
     )
     connections_max_idle_ms: int = integer(
-        600_000, "A connection on which nothing arrived for so long is closed.", minimum=1, maximum=LONG_MAX
+        600_000, "Time without a request after which a connection is closed.", minimum=1, maximum=LONG_MAX
     )
     max_connections: int = integer(
         20_000,
-        "Client connections at one time; more are closed when they are accepted.",
+        "Maximum number of client connections; further ones are closed when they are accepted.",
         minimum=1,
         ours="no limit in Kafka; 20,000 idle ones cost some 500 MiB here. Never more than the limit of open files less "
         "512, which the log and the rest need",
     )
     shutdown_timeout_ms: int = integer(
         4_000,
-        "How long a stop (SIGTERM) waits for parked replies, sockets and the log before it cuts them off.",
+        "Time that a stop (SIGTERM) waits for parked responses, sockets and the log before it closes them.",
         ours="not in Kafka; Docker kills after 10 s and others sooner",
     )
 
@@ -136,16 +136,16 @@ class Settings(StorageSettings):
     log_flush: str = choice(
         "always",
         ("always", "interval", "never"),
-        """When what was written is flushed to the disk: before a reply leaves (always), every log.flush.interval.ms
-        (interval), or when the kernel likes (never, as Kafka does).""",
-        ours="not in Kafka, which leans on replicas instead of the disk; one node cannot",
+        """When written records are flushed to the disk: before the response (always), every log.flush.interval.ms
+        (interval), or when the kernel writes them (never, as in Kafka).""",
+        ours="not in Kafka, which relies on replicas instead of the disk; a single node cannot",
     )
     log_flush_interval_ms: int = integer(
         1_000,
         "The time between two flushes with log.flush=interval.",
         minimum=1,
         maximum=LONG_MAX,
-        ours="unset in Kafka, where it flushes as well but no reply waits for it",
+        ours="unset in Kafka, where it flushes as well, but no response waits for it",
     )
     log_segment_bytes: int = integer(
         1024 * MIB, "Size at which a topic's log begins a new segment.", minimum=KIB, ours="Kafka's minimum is 1 MiB"
@@ -175,94 +175,101 @@ class Settings(StorageSettings):
         -1, "Size beyond which a partition's oldest segments are deleted; -1: no limit.", minimum=-1, maximum=LONG_MAX
     )
     log_retention_check_interval_ms: int = integer(
-        300_000, "Time between two looks for segments to delete.", minimum=1, maximum=LONG_MAX
+        300_000, "Time between two searches for segments to delete.", minimum=1, maximum=LONG_MAX
     )
     log_segment_delete_delay_ms: int = integer(
-        60_000, "Time between taking a segment out of the log and deleting its files.", maximum=LONG_MAX
+        60_000, "Time between the removal of a segment from the log and the deletion of its files.", maximum=LONG_MAX
     )
     log_cleanup_policy: tuple[str, ...] = words(
         ("delete",),
-        "What becomes of old records in topics that do not say it themselves.",
+        "What happens to old records in topics without a cleanup.policy of their own.",
         allowed=("delete", "compact"),
     )
     log_message_timestamp_type: str = choice(
         "CreateTime",
         ("CreateTime", "LogAppendTime"),
-        "Whether a record keeps its producer's time or gets the time at which it was appended.",
+        "Timestamp of a record: its producer's (CreateTime) or the time at which it was appended (LogAppendTime).",
     )
     log_message_timestamp_before_max_ms: int = integer(
-        LONG_MAX, "How far a producer's time may lie behind this machine's clock.", maximum=LONG_MAX
+        LONG_MAX,
+        "Largest difference by which a producer's timestamp may be before this machine's clock.",
+        maximum=LONG_MAX,
     )
     log_message_timestamp_after_max_ms: int = integer(
-        3_600_000, "How far a producer's time may lie ahead of this machine's clock.", maximum=LONG_MAX
+        3_600_000,
+        "Largest difference by which a producer's timestamp may be after this machine's clock.",
+        maximum=LONG_MAX,
     )
-    log_cleaner_enable: bool = boolean(True, "Whether compacted topics are compacted.")
+    log_cleaner_enable: bool = boolean(True, "Compact the topics with cleanup.policy=compact.")
     log_cleaner_backoff_ms: int = integer(
-        15_000, "How long the cleaner sleeps when there is nothing to clean.", maximum=LONG_MAX
+        15_000, "Time that the cleaner sleeps when there is nothing to clean.", maximum=LONG_MAX
     )
     log_cleaner_dedupe_buffer_size: int = integer(
         128 * MIB,
-        "Memory for the cleaner's map of last offsets per key.",
+        "Memory for the cleaner's map from keys to their last offsets.",
         minimum=MIB,
         maximum=LONG_MAX,
     )
     log_cleaner_delete_retention_ms: int = integer(
-        86_400_000, "How long a tombstone stays after compaction.", maximum=LONG_MAX
+        86_400_000, "Time that a tombstone is kept after compaction.", maximum=LONG_MAX
     )
-    log_cleaner_io_buffer_size: int = integer(512 * KIB, "The cleaner's read and write buffers.")
+    log_cleaner_io_buffer_size: int = integer(512 * KIB, "Size of the cleaner's read and write buffers together.")
     log_cleaner_io_max_bytes_per_second: float = rate(
-        DOUBLE_MAX, "What the cleaner reads and writes per second at most, in bytes."
+        DOUBLE_MAX, "Limit of bytes that the cleaner reads and writes per second."
     )
     log_cleaner_min_cleanable_ratio: float = ratio(0.5, "Share of a log that must be uncleaned before it is cleaned.")
     log_cleaner_min_compaction_lag_ms: int = integer(
         0, "Age below which a record is not compacted away.", maximum=LONG_MAX
     )
     log_cleaner_max_compaction_lag_ms: int = integer(
-        LONG_MAX, "Age at which a log is compacted whatever its ratio.", minimum=1, maximum=LONG_MAX
+        LONG_MAX,
+        "Age of uncleaned records at which a log is compacted whatever its ratio.",
+        minimum=1,
+        maximum=LONG_MAX,
     )
 
     # ---- Topics ------------------------------------------------------------------------------------------------------
-    auto_create_topics_enable: bool = boolean(True, "Whether a topic is created when a client first asks for it.")
-    delete_topic_enable: bool = boolean(True, "Whether clients may delete topics.")
-    num_partitions: int = integer(1, "Partitions of a topic that does not say how many.", minimum=1)
+    auto_create_topics_enable: bool = boolean(True, "Create a topic when a client first requests its metadata.")
+    delete_topic_enable: bool = boolean(True, "Allow clients to delete topics.")
+    num_partitions: int = integer(1, "Number of partitions of a topic that is created without one.", minimum=1)
     max_partitions: int = integer(
         10_000,
-        "Partitions of all topics together.",
+        "Maximum number of partitions of all topics together.",
         minimum=1,
         ours="no limit in Kafka; each costs files and memory, and any client may create topics",
     )
     message_max_bytes: int = integer(1024 * KIB + 12, "The largest record batch.")
-    fetch_max_bytes: int = integer(55 * MIB, "The most that one fetch returns.", minimum=1024)
-    max_incremental_fetch_session_cache_slots: int = integer(1_000, "Fetch sessions at one time.")
+    fetch_max_bytes: int = integer(55 * MIB, "Limit of bytes that one fetch returns.", minimum=1024)
+    max_incremental_fetch_session_cache_slots: int = integer(1_000, "Maximum number of fetch sessions.")
     producer_id_expiration_ms: int = integer(
         86_400_000, "Time after which an idle producer's sequence numbers are forgotten.", minimum=1
     )
     producer_id_expiration_check_interval_ms: int = integer(
-        600_000, "Time between two looks for idle producers.", minimum=1
+        600_000, "Time between two searches for idle producers.", minimum=1
     )
 
     # ---- Classic groups ----------------------------------------------------------------------------------------------
-    group_min_session_timeout_ms: int = integer(6_000, "The shortest session timeout that a member may ask for.")
-    group_max_session_timeout_ms: int = integer(1_800_000, "The longest session timeout that a member may ask for.")
+    group_min_session_timeout_ms: int = integer(6_000, "The shortest session timeout that a member may request.")
+    group_max_session_timeout_ms: int = integer(1_800_000, "The longest session timeout that a member may request.")
     group_initial_rebalance_delay_ms: int = integer(
-        3_000, "How long the first rebalance of an empty group waits for more members."
+        3_000, "Time that the first rebalance of an empty group waits for more members."
     )
-    group_max_size: int = integer(2**31 - 1, "Members of one classic group.", minimum=1)
+    group_max_size: int = integer(2**31 - 1, "Maximum number of members of one classic group.", minimum=1)
     group_max_pending_members: int = integer(
         10_000,
-        "Member ids handed out in one group whose members have not come back with them.",
+        "Maximum number of member ids that were assigned in one group and whose members have not joined with them yet.",
         minimum=1,
-        ours="no limit in Kafka, where a client can pile them up until they expire",
+        ours="no limit in Kafka, where a client can accumulate them until they expire",
     )
     max_pending_members: int = integer(
         20_000,
-        "The same in all groups. Clients that ask for one more are told to ask again.",
+        "The same limit for all groups together. Beyond it, clients that request a member id get a retriable error.",
         minimum=1,
         ours="no limit in Kafka; an id may have 8,000 characters, which are kept for a session timeout",
     )
     group_max_member_metadata_bytes: int = integer(
         1024 * KIB + 12,
-        "Bytes of protocols (subscriptions) that one member may join with.",
+        "Limit of bytes of the protocols (subscriptions) that one member joins with.",
         minimum=1 * KIB,
         ours="no limit in Kafka; more than message.max.bytes could not be written to the log anyway",
     )
@@ -271,35 +278,35 @@ class Settings(StorageSettings):
         "The longest group id.",
         minimum=1,
         maximum=32_767,
-        ours="not in Kafka; the default is what the protocol allows",
+        ours="not in Kafka; the default is the limit of the protocol",
     )
     max_groups: int = integer(
         100_000,
-        "Groups at one time.",
+        "Maximum number of groups.",
         minimum=1,
         ours="no limit in Kafka; each costs some 2 KiB, and any client may create them",
     )
     rebalance_ledger_enable: bool = boolean(
         True,
-        "Record each rebalance, with its cause and who was late, in memory and in the topic __rebalances.",
+        "Record each rebalance, with its cause and the late members, in memory and in the topic __rebalances.",
         ours="not in Kafka",
     )
     rebalance_ledger_topic_enable: bool = boolean(
         True,
-        "Write the record of each rebalance to the topic __rebalances. Without it, `groups why` shows nothing new, and "
-        "the pipeline infers causes; the log and the admin port still have them.",
+        "Write the record of each rebalance to the topic __rebalances. Without this, `groups why` shows nothing new, "
+        "and the pipeline infers causes; the log and the admin port still have them.",
         ours="not in Kafka",
     )
     group_coordinator_rebalance_protocols: tuple[str, ...] = words(
         ("classic", "consumer"),
-        "Rebalance protocols that are served.",
+        "Enabled rebalance protocols.",
         allowed=("classic", "consumer", "streams", "share"),
         ours="Kafka serves streams, too",
     )
 
     # ---- Offsets -----------------------------------------------------------------------------------------------------
     offsets_topic_num_partitions: int = integer(
-        50, "Partitions of __consumer_offsets. Fixed when the data directory is made.", minimum=1
+        50, "Partitions of __consumer_offsets. Fixed when the data directory is created.", minimum=1
     )
     offsets_topic_segment_bytes: int = integer(
         100 * MIB, "Size at which a partition of __consumer_offsets begins a new segment.", minimum=1
@@ -307,14 +314,16 @@ class Settings(StorageSettings):
     offsets_load_buffer_size: int = integer(5 * MIB, "Bytes read at a time while groups are loaded.", minimum=1)
     offsets_commit_timeout_ms: int = integer(
         5_000,
-        """How long a response may wait for the log. It matters with storage=postgresql:// alone: a directory's log
-        answers or fails.""",
+        """Time that a response may wait for the log. Used only with storage=postgresql://: a log in a directory
+        writes or fails.""",
         minimum=1,
     )
-    offset_metadata_max_bytes: int = integer(4 * KIB, "Bytes of metadata that a commit may carry per partition.")
-    offsets_retention_minutes: int = integer(10_080, "How long offsets stay after their group became empty.", minimum=1)
+    offset_metadata_max_bytes: int = integer(4 * KIB, "Limit of bytes of a commit's metadata for one partition.")
+    offsets_retention_minutes: int = integer(
+        10_080, "Time that offsets are kept after their group became empty.", minimum=1
+    )
     offsets_retention_check_interval_ms: int = integer(
-        600_000, "Time between two looks for expired offsets.", minimum=1, maximum=LONG_MAX
+        600_000, "Time between two searches for expired offsets.", minimum=1, maximum=LONG_MAX
     )
 
     # ---- Consumer groups (KIP-848) -----------------------------------------------------------------------------------
@@ -335,27 +344,27 @@ class Settings(StorageSettings):
         15_000, "The largest consumer.heartbeat.interval.ms of a group.", minimum=1
     )
     group_consumer_assignment_interval_ms: int = integer(
-        1_000, "The least time between two assignments of a consumer group; 0: none."
+        1_000, "The least time between two assignments of a consumer group; 0: no limit."
     )
     group_consumer_min_assignment_interval_ms: int = integer(0, "The least consumer.assignment.interval.ms of a group.")
     group_consumer_max_assignment_interval_ms: int = integer(
         15_000, "The largest consumer.assignment.interval.ms of a group."
     )
-    group_consumer_max_size: int = integer(2**31 - 1, "Members of one consumer group.", minimum=1)
+    group_consumer_max_size: int = integer(2**31 - 1, "Maximum number of members of one consumer group.", minimum=1)
     group_consumer_assignors: tuple[str, ...] = words(
-        ("uniform", "range"), "Assignors on this side, the default one first.", allowed=("uniform", "range")
+        ("uniform", "range"), "Assignors of the server, the default one first.", allowed=("uniform", "range")
     )
     group_consumer_migration_policy: str = choice(
         "bidirectional",
         ("disabled", "downgrade", "upgrade", "bidirectional"),
-        "Whether classic and consumer groups with members turn into each other.",
+        "Conversions of groups with members: classic to consumer (upgrade), the reverse (downgrade), or both.",
     )
     group_consumer_regex_refresh_interval_ms: int = integer(
-        600_000, "Time after which a group's expressions are resolved again.", minimum=10_000
+        600_000, "Time after which a group's regular expressions are resolved again.", minimum=10_000
     )
     group_consumer_strict_member_epoch: bool = boolean(
         False,
-        "Whether a commit with an epoch that its member has left is always refused, as before Kafka 4.3 (KIP-1251).",
+        "Always reject a commit with an earlier member epoch, as before Kafka 4.3 (KIP-1251).",
         ours="not in Kafka",
     )
 
@@ -365,13 +374,13 @@ class Settings(StorageSettings):
         604_800_000, "Time after which an idle transactional id is forgotten.", minimum=1
     )
     transaction_remove_expired_transaction_cleanup_interval_ms: int = integer(
-        3_600_000, "Time between two looks for idle transactional ids.", minimum=1
+        3_600_000, "Time between two searches for idle transactional ids.", minimum=1
     )
     transaction_partition_verification_enable: bool = boolean(
-        True, "Whether a transactional batch is refused when its partition is not part of a transaction (KIP-890)."
+        True, "Reject a transactional batch if its partition is not part of a transaction (KIP-890)."
     )
     transaction_state_log_num_partitions: int = integer(
-        50, "Partitions of __transaction_state. Fixed when the first transactional producer comes.", minimum=1
+        50, "Partitions of __transaction_state. Fixed when the first transactional producer connects.", minimum=1
     )
     transaction_state_log_segment_bytes: int = integer(
         100 * MIB, "Size at which a partition of __transaction_state begins a new segment.", minimum=1
@@ -381,7 +390,7 @@ class Settings(StorageSettings):
     )
     max_transactional_ids: int = integer(
         100_000,
-        "Transactional ids at one time.",
+        "Maximum number of transactional ids.",
         minimum=1,
         ours="no limit in Kafka; each costs some 1 KiB, and any client may create them",
     )
@@ -391,35 +400,34 @@ class Settings(StorageSettings):
         (),
         parse_admin_listener,
         "HOST:PORT, or empty for none",
-        "Where /metrics, /healthz, /readyz and /rebalances are served over HTTP. Port 0 is any free port.",
+        "Addresses that serve /metrics, /healthz, /readyz and /rebalances over HTTP. Port 0 is any free port.",
         ours="not in Kafka; named as in Kafka Connect",
     )
     admin_allowed_hosts: tuple[str, ...] = words(
         (),
-        "Names under which the admin port is asked, besides addresses, names without dots and admin.listeners' own.",
-        ours="not in Kafka; others get 421, so that no web site's name can be made to point here",
+        "Host names that requests to the admin port may have, besides addresses, names without dots and those in "
+        "admin.listeners.",
+        ours="not in Kafka; other names get 421, which prevents DNS rebinding by web sites",
     )
     test_control_enable: bool = boolean(
         False,
-        "Serve /test/ on the admin port: whoever reaches it can expire members, inject faults and move the clock. For "
-        "tests alone.",
+        "Serve /test/ on the admin port: any client of that port can expire members, inject faults and move the clock. "
+        "For tests alone.",
         ours="not in Kafka",
     )
     test_control_token: str | None = parsed(
         None,
         optional_text,
         "text",
-        "What requests for /test/ must carry, as `Authorization: Bearer TOKEN`. Required unless admin.listeners is an "
+        "Token of requests for /test/, sent as `Authorization: Bearer TOKEN`. Required unless admin.listeners is an "
         "address of this machine alone.",
         ours="not in Kafka",
     )
-    test_control_seed: int = integer(
-        0, "What decides which requests a fault with a probability hits.", ours="not in Kafka"
-    )
+    test_control_seed: int = integer(0, "Seed for faults with a probability.", ours="not in Kafka")
     logging_format: str = choice(
         "auto",
         ("auto", "console", "json"),
-        "Log lines for people or for machines; auto: console on a terminal, otherwise json.",
+        "Format of log lines: console for people, json for programs; auto: console on a terminal, otherwise json.",
         ours="not in Kafka, which has it in log4j2.yaml",
     )
     logging_level: str = choice(

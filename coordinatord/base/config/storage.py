@@ -17,21 +17,21 @@ class StorageSettings(AdmissionSettings):
         "directory",
         storage_address,
         "directory, or an address postgresql://…",
-        """Where the records are: in the data directory, or in a PostgreSQL database, with a working copy in the data
+        """Storage of records: the data directory, or a PostgreSQL database, with a working copy in the data
         directory (docs/postgresql.md).""",
         ours="not in Kafka",
     )
     storage_lease_ms: int = integer(
         5_000,
-        "With PostgreSQL: how long another node waits before it takes the lead from one that says nothing.",
+        "With PostgreSQL: time without a sign of life of the leader after which another node takes the lead.",
         minimum=1_000,
         maximum=600_000,
         ours="not in Kafka",
     )
     storage_leaders: int = integer(
         1,
-        """With PostgreSQL: how many nodes lead at a time, each a share of the partitions. It stays as the first start
-        with a database sets it. Nodes beyond that number wait, and take the share of one that dies.""",
+        """With PostgreSQL: number of nodes that lead at a time, each a share of the partitions. Fixed by the
+        first start with a database. Nodes beyond that number wait, and take the share of one that dies.""",
         minimum=1,
         maximum=500,
         ours="not in Kafka",
@@ -40,7 +40,7 @@ class StorageSettings(AdmissionSettings):
         None,
         optional_text,
         "text",
-        """The listener at which nodes ask each other, with PLAINTEXT, where several of them lead a share of the
+        """The PLAINTEXT listener for requests between nodes, if several of them lead a share of the
         partitions (storage.leaders). Without it, the first one of listeners.""",
         ours="Kafka's own default is the listener of security.inter.broker.protocol",
     )

@@ -28,9 +28,7 @@ def listening(bound: Sequence[tuple[str, str]], *, data_dir: Path, admin_url: st
             build="compiled" if is_compiled() else "interpreted",
         )
         return
-    where = " and ".join(
-        address if address == told else f"{address} (clients are told {told})" for address, told in bound
-    )
+    where = " and ".join(address if address == told else f"{address} (advertised as {told})" for address, told in bound)
     lines = [f"Ready: Kafka clients connect to {where}.", f"Data is kept in {_shown(data_dir)}."]
     if admin_url is not None:
         lines.append(f"Metrics and health: {admin_url}")

@@ -114,7 +114,7 @@ WATCHES: dict[str, tuple[str, str]] = {
     "kafka_log_logcleaner_max_clean_time_secs": ("", "Duration of the last cleaning."),
     "kafka_log_logcleaner_max_compaction_delay_secs": ("", "By how much max.compaction.lag.ms is exceeded."),
     "kafka_log_logcleanermanager_max_dirty_percent": ("", "Cleanable share of the dirtiest compacted log."),
-    "kafka_log_logcleanermanager_time_since_last_run_ms": ("", "Since somebody looked for logs to clean."),
+    "kafka_log_logcleanermanager_time_since_last_run_ms": ("", "Milliseconds since the last search for logs to clean."),
     "kafka_log_logcleanermanager_uncleanable_partitions_count": ("", "Logs that could not be cleaned."),
     "kafka_log_logcleanermanager_uncleanable_bytes": ("", "Their bytes."),
     "fetch_sessions": ("", "Incremental fetch sessions."),

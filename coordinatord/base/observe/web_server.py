@@ -112,12 +112,12 @@ class AdminHttpServer:
                 for client in list(self._clients):
                     self._close(client)
 
-    def _turn(self, told: socket.socket) -> bool:
+    def _turn(self, wakeup: socket.socket) -> bool:
         """Serve the ready connections; returns False if the server is to stop."""
         deadlines = [each.deadline_s for each in self._clients if not each.is_served]
         timeout_s = max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
         for key, _events in self._selector.select(timeout_s):
-            if key.fileobj is told:
+            if key.fileobj is wakeup:
                 return False
             if key.fileobj in self._selector.get_map():  # not closed in this turn to make room
                 key.data()

@@ -76,7 +76,7 @@ class Found(NamedTuple):
 
 @dataclass(slots=True, repr=False, eq=False)
 class Judged(Value):
-    """What to do with the entries of a data directory."""
+    """Actions for the entries of a data directory."""
 
     partitions: list[Found] = field(default_factory=list)
     #: directories that were created but not filled

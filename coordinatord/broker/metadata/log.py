@@ -213,7 +213,7 @@ class MetadataLog:
         return sum(map(len, values))
 
     def _publish(self) -> None:
-        assert self._shared is not None, "somebody reads it"
+        assert self._shared is not None, "other processes read the log"
         assert self._log is not None, "the owner's log is loaded"
         self._shared.metadata_changed(self._log.high_watermark)
 

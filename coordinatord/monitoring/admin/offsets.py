@@ -81,7 +81,7 @@ def commit(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, Commit
             if each.error_code
         ]
         if refused and refused[0][0] == ErrorCode.UNKNOWN_MEMBER_ID:
-            raise AdminError(f"group {group}: somebody has joined it meanwhile")
+            raise AdminError(f"group {group}: a member has joined it meanwhile")
         if refused and refused[0][0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise AdminError(f"{refused[0][1]}-{refused[0][2]}: {said(refused[0][0])}")
         return (refused[0][0] if refused else 0), 0

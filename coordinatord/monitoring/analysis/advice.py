@@ -16,7 +16,7 @@ class Advice(NamedTuple):
 
 ADVICE: dict[str, Advice] = {
     "members expired": Advice(
-        "the session of its last member expired, and records come that nobody reads",
+        "the session of its last member expired, and records come that no member reads",
         "start its processes again: they were killed, or cannot reach the coordinator",
     ),
     "crash loop": Advice(
@@ -45,7 +45,7 @@ ADVICE: dict[str, Advice] = {
     ),
     "rewound": Advice(
         "its offset went back within the window, and has not returned",
-        "find out who reset it; if nobody did, records may be processed twice",
+        "check whether it was reset on purpose; if not, records may be processed twice",
     ),
     "falling": Advice(
         "its lag has grown over the window: it reads more slowly than producers write",

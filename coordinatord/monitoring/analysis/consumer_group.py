@@ -133,8 +133,8 @@ class ConsumerGroup:
                 self._current(member, row)
 
     def _ahead(self, member_id: str) -> MemberState:
-        nobody = MemberState(member_id, None, "", "", frozenset(), None, None, self.session_ms, self.session_ms)
-        return self.ahead.setdefault(member_id, nobody)
+        unknown = MemberState(member_id, None, "", "", frozenset(), None, None, self.session_ms, self.session_ms)
+        return self.ahead.setdefault(member_id, unknown)
 
     def _member(self, row: Row, *, gone: bool) -> None:
         member_id = row["member_id"]

@@ -296,7 +296,7 @@ def _finding(
     if removed:
         return _somebody_went(before, after, removed, added, commits)
     if added:
-        text = f"{names_of(added)} joined, nobody went"
+        text = f"{names_of(added)} joined, none left"
         return Finding(Why.NEW_MEMBER, added[0], text, 0.97)
     changed = [
         member
@@ -321,7 +321,7 @@ def _nobody_came_or_went(before: Generation, after: Generation) -> Finding:
         if member_id in before.members and member.owned != before.members[member_id].owned
     ]
     if after.owners().keys() - before.owners().keys() and not shed:
-        what = "the same members, with partitions that nobody had"
+        what = "the same members, with partitions that no member had"
     elif shed:
         # A cooperative member rejoins after it has revoked partitions for other members.
         what = f"{names_of(shed)} rejoined owning other partitions"

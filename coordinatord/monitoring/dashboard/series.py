@@ -60,7 +60,7 @@ SERIES: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "coordinatord_group_alarming_partitions": (
         GROUP,
-        "Partitions whose own status needs somebody, whatever is said of the group.",
+        "Partitions whose own status needs attention, whatever the status of the group.",
     ),
     "coordinatord_group_stuck_partitions": (GROUP, "Partitions whose offset is committed again and again, unmoved."),
     "coordinatord_group_storm": (GROUP, "1 while rebalances follow each other: five or more within ten minutes."),

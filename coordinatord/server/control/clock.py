@@ -22,7 +22,7 @@ async def advance(node: Node, by_ms: int) -> int:
     if not 0 <= by_ms <= MAX_ADVANCE_MS:
         raise ControlError(f"The clock can go ahead by at most a hundred years and never back, not by {by_ms} ms.")
     if node.now_ms is not node.clock:
-        raise not_now("This server runs on a clock of somebody else, who has to move it.")
+        raise not_now("The clock of this server belongs to the program that started it: move it there.")
     peopled = {actor.id for actor in node.coordinator.actors.values() if not has_no_members(actor.group)}
     node.clock.jump(by_ms / 1000)
     node.timers.jumped()

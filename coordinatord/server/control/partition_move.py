@@ -43,7 +43,7 @@ class Elsewhere:
         """Return the worker that gets a partition of this one. Raises ControlError."""
         found = self._placed.next_alive(self._worker)
         if found is None:
-            raise not_now("No other worker runs just now: there is nobody to move the coordinator to.")
+            raise not_now("No other worker runs just now: there is no worker to move the coordinator to.")
         return found
 
     async def give(self, partition: int, worker: int) -> None:

@@ -213,7 +213,7 @@ def _entries(
                 f"Setting {name}={wanted[name]} of topic {topic.name} is left out: there is nothing like it."
             )
         if wanted.get(TIERED) == "true":
-            remarks.append(f"Topic {topic.name} has tiered storage: what lies in the tier is not taken over.")
+            remarks.append(f"Topic {topic.name} has tiered storage: records in the remote tier are not imported.")
         if metadata is None:
             configs = catalogue.internal_configs(settings, topic.name)
         entries[topic.name] = catalogue_file.Entry(topic.topic_id, max(topic.partitions) + 1, configs)
@@ -293,7 +293,7 @@ def _check_target(target: Path, sources: Sequence[Path]) -> None:
         raise ExchangeError(f"{target} exists and is not empty: name a new directory (--data-dir).")
     inside = [source for source in sources if source.resolve() in target.resolve().parents]
     if inside:
-        raise ExchangeError(f"{target} lies in {inside[0]}, which is only read: name another directory (--data-dir).")
+        raise ExchangeError(f"{target} is inside {inside[0]}, which is only read: name another directory (--data-dir).")
     aside = _aside(target.resolve())
     if aside.exists():
         raise ExchangeError(f"{aside} was left by an unfinished import: remove it and try again.")

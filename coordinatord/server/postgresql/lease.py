@@ -226,5 +226,5 @@ def standing(link: Link) -> tuple[int, int, float]:
         link.close()
         raise translated(error, "cannot read who leads") from error
     if row is None:
-        raise Away("nobody has led yet")
+        raise Away("no node has led yet")
     return int(row[0]), int(row[1]), float(row[2])

@@ -75,7 +75,7 @@ async def _only_node(client: RawClient, versions: Mapping[int, tuple[int, int]])
     answered = await client.ask(MetadataRequest([], False), version)
     if len(answered.brokers) != 1:
         raise Unsuitable(
-            f"The cluster has {len(answered.brokers)} brokers. A story is told to one of them: use a cluster of one."
+            f"The cluster has {len(answered.brokers)} brokers. A story needs a single broker: use a cluster of one."
         )
     node_id: int = answered.brokers[0].node_id
     return node_id
@@ -115,7 +115,7 @@ async def _group_ready(client: RawClient, group_id: str, blind_until_s: float) -
     while True:
         found = await client.ask(FindCoordinatorRequest(group_id), 0)
         if found.error_code not in _LOADING:
-            known = await client.ask(HeartbeatRequest(group_id, 1, "nobody"), 0)
+            known = await client.ask(HeartbeatRequest(group_id, 1, "unknown-member"), 0)
             is_blind = known.error_code == ErrorCode.NONE and asyncio.get_running_loop().time() < blind_until_s
             if known.error_code not in _LOADING and not is_blind:
                 return

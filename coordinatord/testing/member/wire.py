@@ -127,7 +127,7 @@ class Wire(asyncio.Protocol):
 
     def _answered(self, buf: bytes, start: int, end: int) -> None:
         if end - start < 4 or not self._unanswered or self._unanswered[0][0] != _correlation_id(buf, start)[0]:
-            raise DecodeError("an answer that nobody asked for")
+            raise DecodeError("a response without a request")
         _, used, token = self._unanswered[0]
         start += 5 if used.response_header_flexible else 4  # brokers leave its tag buffer empty
         if token is self and used.api_version and _error_of(buf, start, end) == ErrorCode.UNSUPPORTED_VERSION:

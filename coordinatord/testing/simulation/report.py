@@ -219,7 +219,7 @@ def text(it: Report) -> str:
         ("without an owner", _unowned(it)),
         ("  of each partition", _each(it)),
         *[(f"  {GAPS.get(cause, cause)}", told_s(ms)) for cause, ms in it.unowned_by_cause.items() if ms],
-        ("owned twice", told_s(it.owned_twice_ms) + " (by somebody who had been expelled and did not know it)")
+        ("owned twice", told_s(it.owned_twice_ms) + " (by a member that had been expelled and had not noticed)")
         if it.owned_twice_ms
         else ("owned twice", "never"),
         ("partitions moved", f"{it.moved:,} to another member than before"),

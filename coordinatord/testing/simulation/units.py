@@ -138,5 +138,5 @@ def deploy(text: object) -> Deploy:
         raise BadScenario(f"{str(text)[:40]!r} is no deployment: {example}")
     every_ms, size = duration_ms(rest[0]), int(rest[1]) if len(rest) == 2 else 1
     if not every_ms or not size:
-        raise BadScenario(f"{str(text)[:40]!r} would restart nobody, or everybody at once: {example}")
+        raise BadScenario(f"{str(text)[:40]!r} would restart no member, or all at once: {example}")
     return Deploy(kind, every_ms, size)

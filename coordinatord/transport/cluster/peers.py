@@ -201,5 +201,5 @@ class _RemotePeer(_Peer):
         super().ask(codec, request, answered)
 
     async def _dial(self) -> None:
-        assert self._address is not None, "nobody is asked who is nowhere"
+        assert self._address is not None, "a peer without an address is not dialled"
         await self._loop.create_connection(lambda: self, *self._address)

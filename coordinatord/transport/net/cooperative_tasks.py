@@ -291,7 +291,7 @@ def run_through(steps: TaskSteps) -> Any:
             waits = steps.send(value) if error is None else steps.throw(error)
             value = error = None
             if waits is not None:
-                assert not isinstance(waits, Wait), "nobody would call back"
+                assert not isinstance(waits, Wait), "a task that waits for an event needs the event loop"
                 try:
                     value = waits()
                 except Exception as raised:

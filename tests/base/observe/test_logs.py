@@ -290,7 +290,7 @@ def test_where_it_listens_is_said_once_ready(
 
     listening(bound, data_dir=tmp_path, admin_url=None, people=True)
     assert capsys.readouterr().err.splitlines() == [
-        "Ready: Kafka clients connect to 0.0.0.0:9092 (clients are told kafka:9092) and 127.0.0.1:9093.",
+        "Ready: Kafka clients connect to 0.0.0.0:9092 (advertised as kafka:9092) and 127.0.0.1:9093.",
         f"Data is kept in {tmp_path}.",
         "Stop it with Ctrl+C.",
     ]

@@ -74,7 +74,7 @@ def view(more: int = 0) -> View:
         rebalance(40 + n, NOW_MS - (10 - n) * MINUTE, *told)
         for n, told in enumerate(
             [
-                ("new member", "worker-3 on 10.0.0.7 joined, nobody went"),
+                ("new member", "worker-3 on 10.0.0.7 joined, none left"),
                 (
                     "session expired",
                     "worker-3 on 10.0.0.7 had committed last 47.2 s before the others had rejoined, longer than "

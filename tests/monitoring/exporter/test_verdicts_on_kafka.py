@@ -164,7 +164,7 @@ def check_exporter(broker: KafkaBroker, exporter: str) -> None:
 
 def check_text(text: str, right: Said) -> None:
     urgent = sum(status in URGENT for status in right.values())
-    assert re.search(rf"\d+ groups, {urgent} of them need somebody", text), text
+    assert re.search(rf"\d+ groups, {urgent} of them need attention", text), text
 
 
 def check_lag(broker: KafkaBroker, *where: str, knows_configs: bool) -> None:

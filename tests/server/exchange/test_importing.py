@@ -90,7 +90,7 @@ def test_settings_follow_the_topic_and_unknown_ones_are_named(tmp_path: Path, ta
     assert code == 0
     assert topics(target)["orders"]["configs"] == {"retention.ms": "5"}
     assert "Setting follower.fancy=x of topic orders is left out" in said
-    assert "Topic orders has tiered storage: what lies in the tier is not taken over." in said
+    assert "Topic orders has tiered storage: records in the remote tier are not imported." in said
 
 
 def test_a_metadata_transaction_counts_when_it_has_ended(tmp_path: Path, target: Path) -> None:

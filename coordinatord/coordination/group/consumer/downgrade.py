@@ -77,7 +77,7 @@ def become_classic_group(
 
 def _converted(member: ConsumerMember) -> Member:
     classic = member.classic
-    assert classic is not None, "nobody who stays uses the consumer protocol"
+    assert classic is not None, "the remaining members use the classic protocol"
     return Member(
         member.member_id,
         member.instance_id,

@@ -62,7 +62,7 @@ NOTHING_TO_REVOKE: Epochs = {}
 def heartbeat(group: Group, event: ConsumerHeartbeat, now_ms: int) -> Result:
     """Handle a heartbeat."""
     surroundings = group.surroundings
-    assert surroundings is not None, "without them nobody serves this request"
+    assert surroundings is not None, "a shard that serves requests has set it"
     request = event.request
     found = says_nothing_of_itself(group, surroundings, request, event.client_id, event.client_host)
     if found is not None:

@@ -94,7 +94,7 @@ def topics_changed(consumer: ConsumerGroup, before: Mapping[str, Topic] | None, 
             texts.append(f"topic {name} has replicas on other racks")
     if unsubscribed and not texts:  # a member has changed its expression, which has not been resolved yet
         asked = (each for each in consumer.asked.values() if each.kind != Why.NEW_MEMBER)
-        text = f"nobody subscribes to {_names(unsubscribed)} now"
+        text = f"no member subscribes to {_names(unsubscribed)} now"
         return next(asked, Trigger(Why.SUBSCRIPTION_CHANGED, text))
     if not texts:
         texts = ["the subscribed topics are others than before the coordinator loaded the group"]

@@ -424,7 +424,7 @@ def _good(texts_: tuple[Ints, Ints], good: Any) -> tuple[Ints, Ints]:
 def _record_columns(side: _Side, wanted: Wanted, dead: Any, versions: Ints) -> dict[str, pa.Array]:
     """Return the columns that all records have, whatever their type."""
     producer_ids = side.of_batch(PRODUCER_ID)
-    nobody = producer_ids == -1
+    no_producer = producer_ids == -1
     records = side.records
     size = records[KEY_END] - records[KEY_AT] + (records[VALUE_END] - records[VALUE_AT])
     log_partition, log_offset, timestamp_ms = _place_columns(side, wanted)
@@ -433,8 +433,8 @@ def _record_columns(side: _Side, wanted: Wanted, dead: Any, versions: Ints) -> d
         "log_offset": log_offset,
         "timestamp_ms": timestamp_ms,
         "transactional": pa.array(side.of_batch(ATTRIBUTES) & TRANSACTIONAL != 0),
-        "producer_id": integers(producer_ids, pa.int64(), nobody),
-        "producer_epoch": integers(side.of_batch(PRODUCER_EPOCH), pa.int16(), nobody),
+        "producer_id": integers(producer_ids, pa.int64(), no_producer),
+        "producer_epoch": integers(side.of_batch(PRODUCER_EPOCH), pa.int16(), no_producer),
         "record_bytes": integers(size, pa.int32()),
         "tombstone": pa.array(dead),
         "value_version": integers(versions, pa.int16(), dead),

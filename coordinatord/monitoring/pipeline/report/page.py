@@ -57,7 +57,7 @@ def page(tables: Tables, progress: Progress | None = None) -> str:
         "<meta name=viewport content='width=device-width, initial-scale=1'>",
         f"<title>Consumer groups, {when}</title><style>{STYLE}</style>",
         f"<script>{get_plotlyjs()}</script></head><body>",
-        f"<h1>Consumer groups</h1><p class=soft>As of {when} UTC, from the offsets log. All times are UTC. "
+        f"<h1>Consumer groups</h1><p class=soft>State at {when} UTC, from the offsets log. All times are UTC. "
         "The groups that need attention come first, here and in the details below; "
         "<i>unread</i> counts records in the log that the group has not read.</p>",
     ]

@@ -147,7 +147,7 @@ def compare(one: Moment, other: Moment) -> Iterator[str]:
             continue
         offsets = f"{'-' if before is None else before.offset} -> {'-' if after is None else after.offset}"
         step = f" ({after.offset - before.offset:+d})" if before is not None and after is not None else ""
-        owners = f"  {one.owner(partition) or 'nobody'} -> {other.owner(partition) or 'nobody'}" if moved else ""
+        owners = f"  {one.owner(partition) or 'no owner'} -> {other.owner(partition) or 'no owner'}" if moved else ""
         yield f"  {partition[0]:<30} {partition[1]:>9}  {offsets}{step}{owners}"
     if same:
         yield f"  {same} partition{'' if same == 1 else 's'} unchanged"

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from coordinatord.cli.pipeline import MOST_URGENT, _who_needs_somebody
+from coordinatord.cli.pipeline import MOST_URGENT, _urgent_groups
 from coordinatord.monitoring.analysis.groups import GroupNow
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
 from coordinatord.monitoring.pipeline.report.read import read_groups
@@ -39,8 +39,8 @@ def test_the_most_urgent_first(tmp_path: Path) -> None:
     at_ms, groups, members = read_groups(tmp_path)
     assert [row.group_id for row in groups] == ["later", "late", "x", "fine"]
     assert (at_ms, members) == (121_000, {"late": 1, "fine": 1, "gone": 0})
-    told = list(_who_needs_somebody(tmp_path))
-    assert told[1] == "1970-01-01 00:02:01Z  4 groups, 2 of them need somebody"
+    told = list(_urgent_groups(tmp_path))
+    assert told[1] == "1970-01-01 00:02:01Z  4 groups, 2 of them need attention"
     assert [line.split()[0] for line in told[3:6]] == ["GROUP", "later", "late"]
     assert told[5].split() == ["late", "stuck", "5", "60", "s", "1", "2", "min", "ago", "5", "unread"]
     assert told[-1].startswith("All groups as a page: coordinatord pipeline report --out ")
@@ -63,19 +63,19 @@ def test_a_crash_loop_needs_somebody_whatever_the_offsets_say(tmp_path: Path) ->
     assert [(row.group_id, row.status) for row in groups] == [
         ("fine", "crash loop"), ("new", "crash loop"), ("well", "ok"),
     ]  # fmt: skip
-    told = list(_who_needs_somebody(tmp_path))
-    assert told[1].endswith("3 groups, 2 of them need somebody")
+    told = list(_urgent_groups(tmp_path))
+    assert told[1].endswith("3 groups, 2 of them need attention")
     assert "c on h came 5 times, for 2 s each" in told[4]
 
 
 def test_who_is_fine_is_not_named(tmp_path: Path) -> None:
     write(tmp_path, [group("fine", "ok", 0)])
-    assert list(_who_needs_somebody(tmp_path))[1:3] == ["1970-01-01 00:02:01Z  1 group; none needs anybody", ""]
+    assert list(_urgent_groups(tmp_path))[1:3] == ["1970-01-01 00:02:01Z  1 group; none needs attention", ""]
 
 
 def test_of_many_the_first(tmp_path: Path) -> None:
     write(tmp_path, [group(f"g{number}", "stopped", number) for number in range(MOST_URGENT + 3)])
-    assert "and 3 more" in list(_who_needs_somebody(tmp_path))
+    assert "and 3 more" in list(_urgent_groups(tmp_path))
 
 
 def test_without_a_run(tmp_path: Path) -> None:

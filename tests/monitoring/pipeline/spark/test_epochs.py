@@ -112,5 +112,5 @@ def test_what_tables_and_moments_say(spark: Any, tmp_path: Path) -> None:
     times = ["--time", str(story.members[0][0]), "--compare", str(story.members[1][0])]
     between = CliRunner().invoke(cli, ["pipeline", "at", "--out", str(out), "--group", GROUP, *times])
     assert between.exit_code == 0, between.output
-    assert "nobody -> " in between.output
+    assert "no owner -> " in between.output
     assert "doomed on 127.0.0.1 -> " in between.output

@@ -84,7 +84,7 @@ def test_from_a_wheel_to_a_report(installed: Installed) -> None:
     told = installed.run(*run)
     assert told.returncode == 0, told.stderr
     assert told.stdout.startswith("97 new records in ")
-    assert "; none needs anybody" in told.stdout or "need somebody" in told.stdout
+    assert "; none needs attention" in told.stdout or "need attention" in told.stdout
     assert all(line.startswith("  ") for line in told.stderr.splitlines()), f"Spark's own lines: {told.stderr}"
     told = installed.run("coordinatord", "pipeline", "report", "--out", "out", "--html", "report.html")
     assert told.returncode == 0, told.stderr
