@@ -64,7 +64,7 @@ def heartbeat(group: Group, event: ConsumerHeartbeat, now_ms: int) -> Result:
     surroundings = group.surroundings
     assert surroundings is not None, "a shard that serves requests has set it"
     request = event.request
-    found = says_nothing_of_itself(group, surroundings, request, event.client_id, event.client_host)
+    found = is_unchanged(group, surroundings, request, event.client_id, event.client_host)
     if found is not None:
         return (
             _steady(group, surroundings, found, request, now_ms)
@@ -90,7 +90,7 @@ Found = tuple[ConsumerGroup, ConsumerMember, Session]
 """The member that has sent a heartbeat."""
 
 
-def says_nothing_of_itself(
+def is_unchanged(
     group: Group,
     surroundings: GroupEnvironment,
     request: ConsumerGroupHeartbeatRequest,
@@ -140,7 +140,7 @@ def steady(
     any other heartbeat. As long as the group's version, the topics and the limits are unchanged, the response is the
     same; only the session's deadline moves.
     """
-    found = says_nothing_of_itself(group, surroundings, request, client_id, client_host)
+    found = is_unchanged(group, surroundings, request, client_id, client_host)
     if found is None:
         return None
     result = _nothing_new(group, surroundings, found, request)
