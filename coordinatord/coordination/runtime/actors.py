@@ -186,7 +186,7 @@ class Actors(Generic[A]):
         """Return the name of the reached limit for a log line: the setting, unless it is the bytes of the ids."""
         return setting if len(self.actors) >= self.limit else f"{MAX_ID_BYTES} bytes of ids"
 
-    def tell_limit(self) -> None:
+    def log_limit(self) -> None:
         """Write a log line: the limit of actors is reached."""
         raise NotImplementedError
 
@@ -216,7 +216,7 @@ class Actors(Generic[A]):
         if error is not ErrorCode.NONE:
             return error
         if len(self.actors) >= self.limit or self.id_bytes > MAX_ID_BYTES:
-            self.tell_limit()
+            self.log_limit()
             return ErrorCode.POLICY_VIOLATION
         actor = self.new_actor(id_, self.partitions.of(id_))
         self.keep(actor)

@@ -178,7 +178,7 @@ class Coordinator(Actors[GroupActor]):
         """Reject ids that are too long for the log."""
         return ErrorCode.INVALID_GROUP_ID if len(id_) > MAX_ID_CHARACTERS else ErrorCode.NONE
 
-    def tell_limit(self) -> None:
+    def log_limit(self) -> None:
         """Write one log line for each rejected group."""
         log.warning("no room for another group", groups=len(self.actors), limit=self.told_limit("max.groups"))
 

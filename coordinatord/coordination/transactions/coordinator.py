@@ -218,7 +218,7 @@ class Transactions(Actors[TransactionActor]):
         transaction = Transaction(id_, self.settings, self.new_producer_id)
         return TransactionActor(self, transaction, partition, self.forgotten_epoch)
 
-    def tell_limit(self) -> None:
+    def log_limit(self) -> None:
         """Write one log line for each rejected id."""
         log.warning(
             "no room for another transactional id", ids=len(self.actors), limit=self.told_limit("max.transactional.ids")

@@ -113,7 +113,7 @@ class Counters(Actors[CounterActor]):
     def is_allowed(self, id_: str) -> ErrorCode:
         return ErrorCode.INVALID_REQUEST if " " in id_ else ErrorCode.NONE
 
-    def tell_limit(self) -> None:
+    def log_limit(self) -> None:
         self.told += 1
 
     def unloading(self) -> End:
