@@ -6,7 +6,7 @@ from coordinatord.base.observe.logger import get_logger
 from coordinatord.broker.log.ownership import Foreign
 
 
-def tell_of_foreign(foreign: Foreign) -> None:
+def log_unknown_files(foreign: Foreign) -> None:
     """Log one unknown entry. Thread-safe."""
     log = get_logger("coordinatord.broker.log")
     if foreign.renamed_to is None:

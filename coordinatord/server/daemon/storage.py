@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from coordinatord.base.config import Settings
 from coordinatord.broker.log.data_dir import DataDirectory
-from coordinatord.broker.log.report_foreign import tell_of_foreign
+from coordinatord.broker.log.report_foreign import log_unknown_files
 from coordinatord.broker.log.report_recovery import telling_how_far
 from coordinatord.broker.log.worker_checkpoints import WorkerShare
 from coordinatord.broker.log.writer import Flushing
@@ -97,7 +97,7 @@ def open_storage(settings: Settings, nodes: Nodes, part: WorkerConfig | None, gu
         from coordinatord.server.postgresql.standby_listener import Offer
 
         offer = Offer(frozenset(offered(ApiKey, settings)), features(settings))
-        return PostgresStorage(settings, offer, catalogued, tell_of_foreign, nodes)
+        return PostgresStorage(settings, offer, catalogued, log_unknown_files, nodes)
     path, node_id = str(settings.data_dir), settings.node_id
     if part is None:
         disk = None if guest is None else guest.disk
@@ -105,7 +105,7 @@ def open_storage(settings: Settings, nodes: Nodes, part: WorkerConfig | None, gu
             path,
             node_id=node_id,
             catalogued=catalogued,
-            on_foreign=tell_of_foreign,
+            on_foreign=log_unknown_files,
             on_opened=telling_how_far(),
             disk=disk,
         )
@@ -117,6 +117,6 @@ def open_storage(settings: Settings, nodes: Nodes, part: WorkerConfig | None, gu
             cluster_id=part.cluster_id,
             node_id=node_id,
             catalogued=catalogued,
-            on_foreign=tell_of_foreign,
+            on_foreign=log_unknown_files,
         )
     )

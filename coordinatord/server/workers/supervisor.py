@@ -28,7 +28,7 @@ from coordinatord.base.observe import logs
 from coordinatord.base.observe.logger import get_logger
 from coordinatord.broker.log import ownership, worker_checkpoints
 from coordinatord.broker.log.data_dir import DataDirectory
-from coordinatord.broker.log.report_foreign import tell_of_foreign
+from coordinatord.broker.log.report_foreign import log_unknown_files
 from coordinatord.broker.log.report_recovery import tell_of_recovery, telling_how_far
 from coordinatord.broker.topics import catalogue_file
 from coordinatord.broker.topics.catalogue import Catalogue
@@ -115,7 +115,7 @@ class Supervisor:
             str(settings.data_dir),
             node_id=settings.node_id,
             catalogued=catalogue_file.catalogued,
-            on_foreign=tell_of_foreign,
+            on_foreign=log_unknown_files,
             on_opened=telling_how_far(),
         )
         ownership.refuse_others(self.data.disk, self.data.path, (LOCK_FILE,))
