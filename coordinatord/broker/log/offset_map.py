@@ -1,8 +1,9 @@
 """Offset map of the cleaner: the last offset of every key in the dirty part of a log, within a budget of bytes.
 
 Kafka keeps an MD5 of each key, 24 bytes an entry, and assumes that there are no collisions. A Python dictionary of the
-keys takes more memory and has no collisions; it holds 128 MiB / (key + 125 bytes), three quarters of a million keys of
-`__consumer_offsets`. Keys that do not fit are left for the next cleaning, which begins where this one ended.
+keys takes more memory and has no collisions; in 128 MiB it holds 128 MiB / (key size + 125 bytes) keys, which is three
+quarters of a million keys of `__consumer_offsets`. Keys that do not fit are left for the next cleaning, which begins
+where this one ended.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from kafka_wire.records.batch import BatchHeader
 from kafka_wire.records.rewrite import last_offsets
 
 ENTRY_BYTES = 125
-"""Bytes of an entry besides its key: two objects and their share of a dictionary at its emptiest (measured up to
+"""Bytes of an entry besides its key: two objects and their share of a dictionary that has just grown (measured up to
 1,500,000 entries).
 """
 

@@ -25,7 +25,7 @@ from kafka_wire.records.batch import (
 )
 from kafka_wire.records.crc import crc32c
 
-#: Kafka's offsets.load.buffer.size
+#: Bytes per read: Kafka's default of offsets.load.buffer.size.
 LOAD_BUFFER_BYTES = 5 * 1024 * 1024
 #: Bytes per step of a header walk: an index interval and a little more.
 WALK_BYTES = 4096 + 1024

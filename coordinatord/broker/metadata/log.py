@@ -140,7 +140,7 @@ class MetadataLog:
             self._shared.metadata_changed(log.end_offset)
 
     def append(self, records: Iterable[Any]) -> int:
-        """Apply records and write them, together or not at all. Returns the LSN that makes them durable. Raises
+        """Apply records and write them, together or not at all. Returns the flush epoch that makes them durable. Raises
         LogFailed if the log has stopped. Only for the owner.
         """
         log = self._log

@@ -42,7 +42,7 @@ PASSING = frozenset(
         ErrorCode.REBALANCE_IN_PROGRESS,
     }
 )
-"""Errors that another attempt may not get."""
+"""Errors that may have passed at another attempt."""
 
 SAYS = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "this user may not do that with the group",
@@ -64,7 +64,7 @@ Found = TypeVar("Found")
 
 
 class AdminError(Exception):
-    """The cluster cannot be reached, or rejects the request; a sentence without its full stop."""
+    """The cluster cannot be reached, or rejects the request. The message has no full stop."""
 
 
 class Unreachable(AdminError):
@@ -141,11 +141,11 @@ PROPERTIES = {
     "kafka.ssl_keyfile": "ssl.keystore.location",
     " (Spark's workers need it at the same place)": "",
 }
-"""Words of the pipeline's sentences, as --command-config has them."""
+"""Replacements in the pipeline's messages: its option -> the property of --command-config, or nothing."""
 
 
 class Cluster:
-    """A cluster that responds. Made by `cluster()`."""
+    """A connected cluster, made by `cluster()`."""
 
     def __init__(self, client: Any, bootstrap: str) -> None:
         self.bootstrap = bootstrap

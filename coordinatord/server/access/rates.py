@@ -1,11 +1,11 @@
 """Rates and token buckets as Kafka measures them (org.apache.kafka.common.metrics.stats), pure: time is an argument.
 
 A `Rate` keeps samples of one window each. Its value is the sum of all samples divided by the time since the oldest one
-began, but at least by all windows less one: a burst at the beginning counts as if it were spread over the whole time. A
-sample that nothing was added to for the duration of all windows together is reset.
+began, or by the length of all windows but one if that is longer: a burst at the beginning counts as if it were spread
+over the whole time. A sample is reset if nothing was added to it for the length of all windows together.
 
 A bound is any double that Kafka accepts as a quota: also 5e-324, which makes times infinite; infinity; NaN, which
-throttles no client; and 0, the integer part of a small rate of connections.
+throttles no client; and 0, to which Kafka cuts a rate of connections below 1.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Rate:
             self._samples.append(_Sample(now_ms))
         sample = self._samples[self._at]
         if now_ms - sample.began_ms >= self.window_ms:
-            # There is one sample more than there are windows, to keep the one that the measured time overlaps in part.
+            # One sample more than windows is kept: the measured time overlaps the oldest sample in part.
             self._at = (self._at + 1) % (self.samples + 1)
             if self._at >= len(self._samples):
                 sample = _Sample(now_ms)

@@ -31,7 +31,7 @@ ROWS = (
 
 
 class Unreadable(Unusable):
-    """The records are not, or are no longer, a log that this node can follow. The node must stop."""
+    """This node cannot follow the records, or no longer. The node must stop."""
 
 
 class ClusterRecords:

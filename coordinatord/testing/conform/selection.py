@@ -29,8 +29,8 @@ _CONSUMER_SETTINGS = (
     "group.consumer.heartbeat.interval.ms",
     "group.consumer.migration.policy",
 )
-"""Settings that influence nearly every response to a consumer group heartbeat: stories need their defaults unless they
-have other values.
+"""Settings that influence nearly every response to a consumer group heartbeat: a story needs the defaults of these
+settings unless it sets other values.
 """
 
 _PROTOCOLS = "group.coordinator.rebalance.protocols"
@@ -51,7 +51,7 @@ class Broker:
 
     settings: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    is_own: bool = False  # it has no other clients, and it is empty
+    is_own: bool = False  # the broker has no other clients and no data
 
 
 def settings_of(story: Story) -> dict[str, str]:
@@ -68,7 +68,7 @@ def to_start_with(story: Story) -> dict[str, str]:
 
 def by_settings(stories: Iterable[Story], *, is_told: bool = True) -> list[tuple[dict[str, str], list[Story]]]:
     """Return groups of stories that can share a broker, with its settings; the largest group first. An `alone` story
-    has its own broker. The settings are empty unless `is_told`: then the broker cannot be started with settings.
+    has its own broker. Without `is_told`, the broker cannot be started with settings, and the settings are empty.
     """
     shared: dict[tuple[str, tuple[tuple[str, str], ...]], list[Story]] = {}
     for story in stories:

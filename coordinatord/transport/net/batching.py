@@ -82,7 +82,7 @@ class Encoded(NamedTuple):
 
 
 class BatchContext(RequestContext):
-    """Context of a part: stores the log sequence number that its response waits for."""
+    """Context of a part: stores the flush epoch that its response waits for."""
 
     __slots__ = ("epoch", "failure", "response")
 

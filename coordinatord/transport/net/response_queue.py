@@ -60,8 +60,8 @@ small ones cost the event loop's transport ten times their size: with 1 MiB, 64 
 
 
 WhenDurable = Callable[[int, Callable[[], object], Callable[[], object]], object]
-"""(lsn, durable, failed): calls `durable` once the log is durable up to `lsn`, at once if it already is, or `failed` if
-the log fails first.
+"""(epoch, durable, failed): calls `durable` once the flush epoch `epoch` is durable, at once if it already is, or
+`failed` if the log fails first.
 """
 
 
@@ -86,7 +86,7 @@ class Intake(Protocol):
 
 
 class HeldAnswers:
-    """Responses that are sent together, once the log is durable up to their LSN (`epoch`).
+    """Responses that are sent together, once their flush epoch (`epoch`) is durable.
 
     `data` holds their frames one after the other. `parts` has for each its end, its request, and the function that
     makes the replacement if the log fails: None if the response only queues behind others and does not depend on the
@@ -300,14 +300,12 @@ class ResponseQueue:
         self._intake.unread_too_long()
 
     def answer_at(self, context: Received, epoch: int, response: Any, failure: Callable[[], Any] | None) -> None:
-        """Send a response once the log is durable up to the LSN `epoch`, or the result of `failure` if the log
-        fails.
-        """
+        """Send a response once the flush epoch `epoch` is durable, or the result of `failure` if the log fails."""
         if not self._settle(context):
             return
         line = self.held
-        # A response queued behind one of a later LSN waits as long. So the LSNs increase along the queue, and one call
-        # releases all responses of one flush.
+        # A response queued behind one of a later flush epoch waits as long. So flush epochs increase along the queue,
+        # and one call releases all responses of one flush epoch.
         if line and line[-1].epoch >= epoch:
             self._hold(line[-1], context, response, failure)
             return
@@ -317,9 +315,7 @@ class ResponseQueue:
         self._gate(epoch, self._durable, self._failed)  # calls back at once if the log has failed already
 
     def finish_at(self, context: Received, epoch: int) -> None:
-        """End a request that gets no response, and count it as waiting until the log is durable up to the LSN
-        `epoch`.
-        """
+        """End a request that gets no response, and count it as waiting until the flush epoch `epoch` is durable."""
         self.answer_at(context, epoch, None, None)
 
     def finish(self, context: Received) -> None:

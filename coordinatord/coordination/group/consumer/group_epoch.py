@@ -66,8 +66,8 @@ def raise_epoch(
 
 
 def preferred_assignor(consumer: ConsumerGroup, default: str, said: str | None = None) -> str:
-    """Return the assignor that most members request, of several the first in
-    Kafka's map; `default` if no member requests one.
+    """Return the assignor that most members request, or the first of them in Kafka's map if several have as many
+    requests; `default` if no member requests one.
 
     In the step of a member that requests `said`, Kafka copies the map, removes the member and adds it again. So an
     assignor that no other member requests comes first (among those that share a bucket, as "range" and "uniform" do).
@@ -91,7 +91,8 @@ class Before(NamedTuple):
     @classmethod
     def of(cls, consumer: ConsumerGroup, names: list[str] | None, *, joins: bool, converted: bool = False) -> Before:
         """Take the state from a group. `joins`: the step may add and remove members. `converted`: the step has
-        converted this group from a classic one; Kafka has put each member once, and has not replayed the records yet.
+        converted this group from a classic one; Kafka has inserted each member into its map once, and has not
+        replayed the records yet.
         """
         slots = consumer.slots
         if converted:
@@ -161,7 +162,7 @@ def log_target(
     if begun.epoch == consumer.epoch:
         assigning(consumer, present, begun.assignor, topics, now_ms)
     for member_id, target in present.items():
-        # A new member may have its predecessor's target since this step; Kafka compares with the state before the step.
+        # In this step a new member may have received its predecessor's target; Kafka compares with the state before it.
         if member_id == begun.new_member_id or consumer.target.get(member_id) != target:
             write(group, *target_record(group.group_id, member_id, target), result)
     write(group, *assignment_epoch_record(group.group_id, begun.epoch, now_ms), result)
@@ -182,7 +183,8 @@ def group_spec(consumer: ConsumerGroup, surroundings: GroupEnvironment, before: 
         member = members[each]
         topic_ids, names = read.of(member, before.names if each == member_id else None)
         specs[each] = MemberSpec(member.rack_id, member.instance_id, topic_ids, consumer.target.get(each, {}), names)
-    # Kafka puts the new member into a map and removes its predecessor, in the order of a map of the two.
+    # Kafka puts the new member into a map beside its predecessor, which it then removes: the order is that of a map
+    # with both.
     is_put_first = bool(replaced) and placed(STRINGS, [member_id, *replaced])[0] == member_id
     return GroupSpec(specs, consumer.is_homogeneous(), len(order) + 1 if is_put_first else 0)
 

@@ -271,7 +271,7 @@ class TransactionApis:
         return None
 
     def _write_one(self, asked: WritableTxnMarker, marker: Marker, result: WritableTxnMarkerResult) -> TaskSteps:
-        """Write one marker. Returns the LSN of its record."""
+        """Write one marker. Returns the flush epoch of its record."""
         epoch = count = 0
         for topic in asked.topics:
             answered: list[WritableTxnMarkerPartitionResult] = []
