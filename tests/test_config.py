@@ -17,7 +17,7 @@ from coordinatord.base.config.ignored_settings import FAMILIES, NAMES, is_foreig
 from coordinatord.base.config.load import assignment, from_environment, read_file
 from coordinatord.base.config.rules import between_nodes
 from coordinatord.base.config.setting_types import Setting, Unacceptable, written
-from coordinatord.base.config.settings import ALIASES, HEADINGS
+from coordinatord.base.config.table import ALIASES, HEADINGS
 
 GOLDEN = Path(__file__).parent / "golden" / "kafka-4.3.0-settings.tsv"
 

@@ -26,7 +26,7 @@ COMMANDS = {
     ),
     "store": ("coordinatord.cli.store", "store", "Copy the log on PostgreSQL, or load one."),
     "cluster": ("coordinatord.cli.store", "cluster", "Nodes that share a log on PostgreSQL: leaders and standbys."),
-    "lag": ("coordinatord.cli.lag", "lag", "Show which groups are behind, from the offsets log of any Kafka cluster."),
+    "lag": ("coordinatord.cli.lag", "lag", "Show which groups of any Kafka cluster are behind."),
     "exporter": (
         "coordinatord.cli.exporter",
         "exporter",

@@ -53,7 +53,7 @@ class WithStatuses(click.Command):
     help="With --watch: seconds between two reads.",
 )
 def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any) -> None:
-    """Show which groups are behind, from the offsets log of any Kafka cluster.
+    """Show which groups of any Kafka cluster are behind.
 
     Groups are listed by urgency: all, or the named ones (* and ? allowed) with their partitions. Status and columns are
     those of `pipeline run` (TABLES.md), by the same rules. Stores nothing.

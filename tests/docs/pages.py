@@ -11,7 +11,7 @@ import click
 
 from coordinatord.base.config import TABLE
 from coordinatord.base.config.setting_types import written
-from coordinatord.base.config.settings import HEADINGS
+from coordinatord.base.config.table import HEADINGS
 from coordinatord.cli import cli
 from coordinatord.transport.net.api_versions import OFFERED_FROM
 from kafka_wire import registry

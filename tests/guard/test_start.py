@@ -43,7 +43,7 @@ with tempfile.TemporaryDirectory() as directory:
     assert process.run(settings, ask) == 0
 """
 
-OURS = 255
+OURS = 256
 """Modules of coordinatord and kafka_wire that a start may import. Those that come later are in
 server/daemon/deferred_imports.py.
 """

@@ -14,7 +14,8 @@ from typing import Any
 from coordinatord.base.config import rules, security
 from coordinatord.base.config.security import Override
 from coordinatord.base.config.setting_types import Unacceptable
-from coordinatord.base.config.settings import ALIASES, TABLE, Settings
+from coordinatord.base.config.settings import Settings
+from coordinatord.base.config.table import ALIASES, TABLE
 from kafka_wire.values import FrozenValue, frozen
 
 ENVIRONMENT_PREFIX = "COORDINATORD_"

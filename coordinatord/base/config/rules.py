@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from coordinatord.base.config.address import WILDCARDS
-from coordinatord.base.config.settings import TABLE, Settings
+from coordinatord.base.config.settings import Settings
+from coordinatord.base.config.table import TABLE
 
 AT_MOST = (
     ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),

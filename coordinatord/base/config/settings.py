@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from coordinatord.base.config.access import AdmissionSettings
 from coordinatord.base.config.address import (
     Endpoint,
     Listener,
@@ -22,14 +21,11 @@ from coordinatord.base.config.address import (
     parse_protocol_map,
 )
 from coordinatord.base.config.overrides import Overrides
-from coordinatord.base.config.security import ROWS as SECURITY
 from coordinatord.base.config.security import Override, SecuritySettings, of_listener, optional_text
 from coordinatord.base.config.setting_types import (
     LONG_MAX,
-    Setting,
     boolean,
     choice,
-    declared,
     integer,
     one_directory,
     optional_integer,
@@ -38,7 +34,6 @@ from coordinatord.base.config.setting_types import (
     ratio,
     words,
 )
-from coordinatord.base.config.storage import ROWS as STORAGE
 from coordinatord.base.config.storage import StorageSettings
 from kafka_wire.releases import NEWEST, RELEASES
 
@@ -482,27 +477,3 @@ class Settings(StorageSettings):
     @property
     def offsets_retention_ms(self) -> int:
         return self.offsets_retention_minutes * MINUTE_MS
-
-
-_ADMISSION = {name: row for name, row in declared(AdmissionSettings).items() if name not in SECURITY}
-_OTHERS = {**SECURITY, **_ADMISSION, **STORAGE}
-TABLE: dict[str, Setting] = {name: row for name, row in declared(Settings).items() if name not in _OTHERS} | _OTHERS
-"""Dotted name -> row, in the order above."""
-
-ALIASES: dict[str, str] = {alias: row.name for row in TABLE.values() for alias in row.aliases}
-"""Another name of a setting -> its name in this table."""
-
-HEADINGS: dict[str, str] = {
-    "node.id": "Network",
-    "log.dirs": "Log",
-    "storage": "PostgreSQL",
-    "auto.create.topics.enable": "Topics",
-    "group.min.session.timeout.ms": "Classic groups",
-    "offsets.topic.num.partitions": "Offsets",
-    "group.consumer.session.timeout.ms": "Consumer groups (KIP-848)",
-    "transaction.max.timeout.ms": "Transactions",
-    "admin.listeners": "Operation",
-    "ssl.keystore.location": "TLS and SASL",
-    "authorizer.class.name": "ACLs and quotas",
-}
-"""First setting of each part of the table -> the part's heading."""

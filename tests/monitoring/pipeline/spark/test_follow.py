@@ -97,7 +97,7 @@ def test_a_follower_that_is_killed_and_one_that_is_stopped(spark: Any, tmp_path:
     assert "stuck recovered: stuck t-0: after " in told
     assert "stopped: " in told
     assert "the next start resumes here" in told
-    ours = re.compile(r"  .* …|following, .*|stopping .*|.{19}  (batch \d+: .* s|Spark has ended .*)")
+    ours = re.compile(r"  .* …|following, .*|stopping .*|.{20}  (batch \d+: .* s|Spark has ended .*)")
     assert [line for line in said.splitlines() if not ours.fullmatch(line)] == [], "Spark's lines are in OUT/spark.log"
     assert "WARN" in (out / "spark.log").read_text()
     assert changes(out) == [("stuck", "stuck", "began"), ("stuck", "stuck", "recovered")]

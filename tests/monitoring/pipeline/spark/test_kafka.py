@@ -444,4 +444,4 @@ def test_the_command_line_takes_a_file_of_kafkas_tools(kafka: Kafka, tmp_path: P
     assert len(ours) == 4 * PARTITIONS
     write("wrong")
     sentence = f"{kafka.secure} does not let the user {READER} in with SASL SCRAM-SHA-512: the name or the password"
-    assert sentence in told("topics", "list", *secure, status=1)
+    assert sentence in told("topics", "list", *secure, status=2)
