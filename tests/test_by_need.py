@@ -10,7 +10,6 @@ from coordinatord.broker.topics import topics
 from coordinatord.broker.topics.config_apis import ConfigApis
 from coordinatord.broker.topics.replicas import Replicas
 from coordinatord.coordination.service.apis.admin import GroupAdmin
-from coordinatord.coordination.service.apis.consumer_groups import ConsumerGroups
 from coordinatord.coordination.service.apis.txn_offset_commit import TransactionalOffsets
 from coordinatord.coordination.transactions.apis.transactions import TransactionApis
 from coordinatord.server.daemon import handlers
@@ -50,8 +49,6 @@ def test_others_than_announced_are_noticed() -> None:
 @pytest.mark.parametrize(
     ("announced", "made"),
     [
-        # an object of a compiled class is not made without its arguments
-        pytest.param(handlers.CONSUMER_GROUP_APIS, ConsumerGroups, marks=pytest.mark.interpreted),
         (handlers.GROUP_ADMIN_APIS, GroupAdmin),
         (handlers.TRANSACTION_APIS, TransactionApis),
         (handlers.TRANSACTIONAL_OFFSETS_APIS, TransactionalOffsets),

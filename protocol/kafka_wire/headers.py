@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from kafka_wire import errors
 from kafka_wire.api_key import ApiKey
 from kafka_wire.lengths import read_tags
-from kafka_wire.values import Value
 
 _FIXED = struct.Struct(">hhih")
 
 
-@dataclass(slots=True, repr=False, eq=False)
-class RequestHeader(Value):
+@dataclass(slots=True)
+class RequestHeader:
     """The header of every request. `client_id` is None if the client sent null."""
 
     api_key: int

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from kafka_wire import errors
@@ -15,7 +16,6 @@ from kafka_wire.api_key import ApiKey
 from kafka_wire.codecs import decoder, encoder
 from kafka_wire.headers import response_header_is_flexible
 from kafka_wire.schema import Versions, schema_of
-from kafka_wire.values import FrozenValue, frozen
 
 API_NAMES: dict[int, str] = {key: key.title for key in ApiKey}
 """Every declared API, under Kafka's name. A server advertises a subset of these."""
@@ -23,8 +23,8 @@ API_NAMES: dict[int, str] = {key: key.title for key in ApiKey}
 LARGEST = 0x7FFF
 
 
-@frozen
-class Codec(FrozenValue):
+@dataclass(frozen=True, slots=True)
+class Codec:
     """One API in one version. `flexible` determines the versions of both headers; see `headers`. `decode_request`
     ignores surplus bytes after the request (see `codecs`), `decode_response` rejects them.
     """

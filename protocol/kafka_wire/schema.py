@@ -19,9 +19,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform
-
-from kafka_wire.values import FrozenValue, frozen
 
 ZERO_UUID = bytes(16)
 """Kafka's `Uuid.ZERO_UUID`: no topic id. UUIDs are 16 raw bytes throughout."""
@@ -30,8 +29,8 @@ OPEN_END = 0x7FFF
 """The last version of a range written with a plus sign."""
 
 
-@frozen
-class Versions(FrozenValue):
+@dataclasses.dataclass(frozen=True, slots=True)
+class Versions:
     """An inclusive range of versions; empty when `last < first`."""
 
     first: int
@@ -67,8 +66,8 @@ class Versions(FrozenValue):
 NONE = Versions(0, -1)
 
 
-@frozen
-class Type(FrozenValue):
+@dataclasses.dataclass(frozen=True, slots=True)
+class Type:
     """A field's type. `kind` is Kafka's name of the type; arrays have `element`, structs have `struct`."""
 
     kind: str
@@ -76,8 +75,8 @@ class Type(FrozenValue):
     struct: type[Any] | None = None
 
 
-@frozen
-class Field(FrozenValue):
+@dataclasses.dataclass(frozen=True, slots=True)
+class Field:
     """One field of a declaration. In the versions `tagged` it is a tagged field with number `tag`."""
 
     name: str
@@ -93,8 +92,8 @@ class Field(FrozenValue):
         return self.default() if callable(self.default) else self.default
 
 
-@frozen
-class Schema(FrozenValue):
+@dataclasses.dataclass(frozen=True, slots=True)
+class Schema:
     """The declaration of a message, or of a struct within one (which has no versions of its own)."""
 
     name: str
@@ -228,8 +227,6 @@ def struct(
 
 T = TypeVar("T")
 
-METHODS = ("__init__", "__repr__", "__eq__")
-
 
 @dataclass_transform()
 def message(
@@ -240,76 +237,59 @@ def message(
     `api_key` is the key of a request, a response or a coordinator record. A struct within a message has neither key nor
     versions; those of the enclosing message apply. `surplus`: bytes may follow the message, as they may follow any
     request.
-
-    A start declares about a hundred messages and structs and uses a dozen. So this function makes only the class; each
-    method, the result of `dataclasses.fields` and the schema are made at first use.
     """
 
     def decorate(cls: type[T]) -> type[T]:
-        content = {"__doc__": cls.__name__, **{name: each for name, each in cls.__dict__.items() if each is not None}}
-        declared: dict[str, _Declared] = {name: content.pop(name) for name in cls.__annotations__}
-        for name in ("__dict__", "__weakref__"):
-            content.pop(name, None)
-        content.update({name: _lazy(name, declared) for name in METHODS})
-        content["__hash__"] = None
-        content["__slots__"] = content["__match_args__"] = tuple(declared)
-        content["__dataclass_fields__"] = _Later(lambda made: _whole(made, declared).__dataclass_fields__)
+        declared: dict[str, _Declared] = {name: cls.__dict__[name] for name in cls.__annotations__}
+        fields: Any = cls
+        for name, field in declared.items():
+            setattr(fields, name, field.default())
+        fields.__doc__ = cls.__doc__ or cls.__name__
+        fields.__init__ = _init_of(declared)
+        fields.__repr__, fields.__eq__, fields.__hash__ = _repr_of(tuple(declared)), _eq_of(tuple(declared)), None
+        made: Any = dataclasses.dataclass(slots=True, init=False, repr=False, eq=False)(fields)
         is_request = api_key is not None and cls.__name__.endswith("Request")
-        content["__schema__"] = _Later(
-            lambda made: Schema(
-                name=made.__name__,
-                fields=tuple(field.named(name) for name, field in declared.items()),
-                versions=Versions.parse(versions),
-                flexible=Versions.parse(flexible),
-                api_key=api_key,
-                request=is_request,
-                surplus=surplus or is_request,
-            )
+        made.__schema__ = Schema(
+            name=cls.__name__,
+            fields=tuple(field.named(name) for name, field in declared.items()),
+            versions=Versions.parse(versions),
+            flexible=Versions.parse(flexible),
+            api_key=api_key,
+            request=is_request,
+            surplus=surplus or is_request,
         )
-        made: type[T] = type(cls.__name__, cls.__bases__, content)
-        made.__qualname__ = cls.__qualname__
-        return made
+        message_class: type[T] = made
+        return message_class
 
     return decorate
 
 
-class _Later:
-    """An attribute of a class that is computed when it is first read, and then replaced by its value."""
-
-    def __init__(self, make: Callable[[type[Any]], Any]) -> None:
-        self._make = make
-
-    def __set_name__(self, owner: type[Any], name: str) -> None:
-        self._name = name
-
-    def __get__(self, instance: object, owner: type[Any]) -> Any:
-        made = self._make(owner)
-        setattr(owner, self._name, made)
-        return made
+# A start declares two hundred messages and constructs a dozen of them. So no method is compiled for a declaration: two
+# are closures, and `__init__` is compiled by the first call.
 
 
-def _lazy(name: str, declared: dict[str, _Declared]) -> Callable[..., Any]:
-    """Return a stand-in for a method that `dataclass` would generate; the stand-in generates the method at the first
-    call.
-    """
-
-    def first_call(self: Any, *arguments: Any, **named: Any) -> Any:
-        cls = type(self)
-        method = getattr(_whole(cls, declared, name), name)
-        method.__qualname__ = f"{cls.__qualname__}.{name}"
-        setattr(cls, name, method)
-        return method(self, *arguments, **named)
+def _init_of(declared: dict[str, _Declared]) -> Callable[..., None]:
+    def first_call(self: Any, *arguments: Any, **named: Any) -> None:
+        cls: Any = type(self)
+        fields = [(name, cls.__annotations__[name], field.default()) for name, field in declared.items()]
+        made: Any = dataclasses.make_dataclass(cls.__name__, fields, repr=False, eq=False)
+        cls.__init__ = made.__init__
+        cls.__init__(self, *arguments, **named)
 
     return first_call
 
 
-def _whole(cls: type[Any], declared: dict[str, _Declared], only: str = "") -> type[Any]:
-    """Return the dataclass with these fields, and with one of METHODS."""
-    return dataclasses.make_dataclass(
-        cls.__name__,
-        [(name, cls.__annotations__[name], field.default()) for name, field in declared.items()],
-        namespace={"__doc__": cls.__doc__},  # without `__doc__`, dataclass makes inspect build a signature
-        init=only == "__init__",
-        repr=only == "__repr__",
-        eq=only == "__eq__",
-    )
+def _repr_of(names: tuple[str, ...]) -> Callable[[Any], str]:
+    def show(self: Any) -> str:
+        return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
+
+    return show
+
+
+def _eq_of(names: tuple[str, ...]) -> Callable[[Any, object], bool]:
+    values = attrgetter(*names) if names else bool
+
+    def equals(self: Any, other: object) -> bool:
+        return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
+
+    return equals

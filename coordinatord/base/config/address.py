@@ -6,16 +6,16 @@ An empty host means every interface, as in Kafka; port 0 means any free port.
 from __future__ import annotations
 
 import socket
+from dataclasses import dataclass
 
 from coordinatord.base.config.setting_types import Unacceptable, listed, shown
-from kafka_wire.values import FrozenValue, frozen
 
 WILDCARDS = frozenset({"", "0.0.0.0", "::"})
 """Hosts that mean "every interface": a server can bind them, a client cannot connect to them."""
 
 
-@frozen
-class Listener(FrozenValue):
+@dataclass(frozen=True, slots=True)
+class Listener:
     """One entry of `listeners`, `advertised.listeners` or `admin.listeners`."""
 
     name: str
@@ -32,8 +32,8 @@ class Listener(FrozenValue):
         return f"{self.name}://{self.address}"
 
 
-@frozen
-class Endpoint(FrozenValue):
+@dataclass(frozen=True, slots=True)
+class Endpoint:
     """The address to bind, and the address that responses give to clients."""
 
     name: str

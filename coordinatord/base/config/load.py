@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from coordinatord.base.config.security import Override
 from coordinatord.base.config.setting_types import Unacceptable
 from coordinatord.base.config.settings import Settings
 from coordinatord.base.config.table import ALIASES, TABLE
-from kafka_wire.values import FrozenValue, frozen
 
 ENVIRONMENT_PREFIX = "COORDINATORD_"
 
@@ -47,8 +47,8 @@ class ConfigError(Exception):
         self.problems = problems
 
 
-@frozen
-class Entry(FrozenValue):
+@dataclass(frozen=True, slots=True)
+class Entry:
     """A setting as written in a source: name, value before parsing, and origin."""
 
     name: str
@@ -56,8 +56,8 @@ class Entry(FrozenValue):
     origin: str
 
 
-@frozen
-class Loaded(FrozenValue):
+@dataclass(frozen=True, slots=True)
+class Loaded:
     """Valid settings, their origins, and warnings for the user."""
 
     settings: Settings

@@ -22,7 +22,6 @@ from coordinatord.base.config.setting_types import (
     words,
 )
 from kafka_wire.java import trim
-from kafka_wire.values import FrozenValue, frozen
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 """The SASL mechanisms that clients can authenticate with. Kafka also has GSSAPI (Kerberos)."""
@@ -60,25 +59,9 @@ def _users(value: object) -> tuple[tuple[str, str], ...]:
     return tuple(users)
 
 
-@dataclasses.dataclass(slots=True, kw_only=True, init=False, repr=False, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SecuritySettings:
     """The settings that listeners may override."""
-
-    def __init__(self, **values: Any) -> None:
-        """Set the values of some settings; the others have their defaults. A dataclass would write and compile a
-        function with all names, which takes 3 ms of a start. Raises TypeError for an unknown name.
-        """
-        fields = self.__dataclass_fields__
-        if not values.keys() <= fields.keys():
-            raise TypeError(f"no settings: {', '.join(sorted(values.keys() - fields.keys()))}")
-        for name, field in fields.items():
-            object.__setattr__(self, name, values.get(name, field.default))
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-
-    def __delattr__(self, name: str) -> None:
-        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
     ssl_keystore_location: str | None = _text(
         "The key and the certificates: a PEM file with both, or a PKCS #12 file. Read again when it changes."
@@ -185,8 +168,8 @@ BY_MECHANISM: Final = frozenset(
 """Settings that may be given for a mechanism of a listener."""
 
 
-@frozen
-class Override(FrozenValue):
+@dataclasses.dataclass(frozen=True, slots=True)
+class Override:
     """One `listener.name.…`: the listener, upper case; the mechanism or ""; the setting's name; its value."""
 
     listener: str

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from typing import Any
 
 from kafka_wire.java import trim
-from kafka_wire.values import FrozenValue, frozen
 
 INT_MAX = 2**31 - 1
 """Maximum of Kafka's type INT, which means "no limit" for most limits."""
@@ -28,8 +27,8 @@ class Unacceptable(Exception):
     """
 
 
-@frozen
-class Setting(FrozenValue):
+@dataclasses.dataclass(frozen=True, slots=True)
+class Setting:
     """One row of the table of settings."""
 
     name: str

@@ -43,7 +43,7 @@ MINUTE_MS, HOUR_MS = 60 * 1000, 60 * 60 * 1000
 SECURITY_PROTOCOLS = tuple((name, name) for name in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
 
 
-@dataclasses.dataclass(slots=True, kw_only=True, init=False, repr=False, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Settings(StorageSettings):
     """The values of all settings. `Settings()` has the defaults; `dataclasses.replace` changes some, unchecked."""
 

@@ -9,7 +9,7 @@ from coordinatord.base.config.security import optional_text
 from coordinatord.base.config.setting_types import Setting, declared, integer, parsed, storage_address
 
 
-@dataclasses.dataclass(slots=True, kw_only=True, init=False, repr=False, eq=False)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class StorageSettings(AdmissionSettings):
     """The settings of the storage: see docs/postgresql.md."""
 

@@ -28,7 +28,7 @@ number.
 Callback = Callable[[], object]
 
 
-@dataclass(slots=True, repr=False, eq=False)
+@dataclass(slots=True)
 class FlushStats:
     """Measurements of one flush epoch, for the metrics."""
 

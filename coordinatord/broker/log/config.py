@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kafka_wire.values import Value
-
 WEEK_MS = 7 * 24 * 60 * 60 * 1000
 
 #: Largest batch in bytes, whatever a topic's max.message.bytes is: a batch is held in memory as a whole when it is
@@ -16,8 +14,8 @@ MAX_BATCH_BYTES = 1 << 30
 LONG_MAX = (1 << 63) - 1
 
 
-@dataclass(slots=True, repr=False, eq=False)
-class LogConfig(Value):
+@dataclass(slots=True)
+class LogConfig:
     """The settings of a partition's log. For bytes and milliseconds, -1 means "no limit"."""
 
     segment_bytes: int = 1 << 30

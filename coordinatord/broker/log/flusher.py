@@ -45,7 +45,7 @@ BACKLOG = 2
 _SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 
 
-@dataclass(slots=True, repr=False, eq=False)
+@dataclass(slots=True)
 class Written:
     """Data that one journal covers. With log.flush=never there is no journal."""
 

@@ -28,7 +28,6 @@ from coordinatord.broker.log import checkpoint, leader_epoch_cache, names
 from coordinatord.broker.log.checkpoint import TopicPartition
 from coordinatord.broker.log.disk import Disk, read_text
 from coordinatord.broker.log.errors import DataDirectoryError, LogDamaged
-from kafka_wire.values import Value
 
 NO_ID = bytes(16)
 """Topic id of a partition that a Kafka broker created before topics had ids."""
@@ -74,8 +73,8 @@ class Found(NamedTuple):
     topic_id: bytes
 
 
-@dataclass(slots=True, repr=False, eq=False)
-class Judged(Value):
+@dataclass(slots=True)
+class Judged:
     """Actions for the entries of a data directory."""
 
     partitions: list[Found] = field(default_factory=list)

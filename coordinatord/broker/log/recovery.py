@@ -35,7 +35,6 @@ from coordinatord.broker.log.segment import (
 )
 from kafka_wire.errors import DecodeError
 from kafka_wire.records.batch import HEADER, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, BatchHeader, check_crc, read_header
-from kafka_wire.values import Value
 
 #: Bytes after a bad batch that are searched for a valid one (log.flush=never only).
 SEARCH_BYTES = 1 << 20
@@ -43,8 +42,8 @@ SEARCH_BYTES = 1 << 20
 UNINDEXED_BYTES = 64 * 1024
 
 
-@dataclass(slots=True, repr=False, eq=False)
-class PartitionRecovery(Value):
+@dataclass(slots=True)
+class PartitionRecovery:
     """Repairs of one partition after an unclean stop. Positions are in the last segment."""
 
     topic: str
@@ -57,8 +56,8 @@ class PartitionRecovery(Value):
     reason: str = ""
 
 
-@dataclass(slots=True, repr=False, eq=False)
-class Known(Value):
+@dataclass(slots=True)
+class Known:
     """Known flush state of a partition after an unclean stop."""
 
     #: the recovery point: the last segment and its indexes are flushed below this offset
@@ -71,8 +70,8 @@ class Known(Value):
     flushed_offset: int = 0
 
 
-@dataclass(slots=True, repr=False, eq=False)
-class Opened(Value):
+@dataclass(slots=True)
+class Opened:
     segments: list[Segment]
     end_offset: int
     recovery: PartitionRecovery | None = None

@@ -7,7 +7,6 @@ from typing import Protocol
 
 from coordinatord.broker.log.leader_epoch_cache import LeaderEpochs
 from coordinatord.broker.log.segment import Segment
-from kafka_wire.values import Value
 
 
 class Writable(Protocol):
@@ -26,8 +25,8 @@ class Writable(Protocol):
     def written(self, write: SegmentWrite) -> None: ...
 
 
-@dataclass(slots=True, repr=False, eq=False)
-class SegmentWrite(Value):
+@dataclass(slots=True)
+class SegmentWrite:
     """The writes of one flush to one segment, and the log's state after them."""
 
     log: Writable

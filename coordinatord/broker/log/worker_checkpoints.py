@@ -15,12 +15,12 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from coordinatord.broker.log import checkpoint
 from coordinatord.broker.log.checkpoint import TopicPartition
 from coordinatord.broker.log.disk import Disk, replace_text
 from coordinatord.broker.log.journal import journal_names
-from kafka_wire.values import FrozenValue, frozen
 
 CHECKPOINTS = (checkpoint.RECOVERY_POINT, checkpoint.LOG_START, checkpoint.CLEANER)
 """Checkpoints of offsets by partition that are divided among the workers."""
@@ -28,8 +28,8 @@ CHECKPOINTS = (checkpoint.RECOVERY_POINT, checkpoint.LOG_START, checkpoint.CLEAN
 _SHARE = re.compile(rf"({'|'.join(map(re.escape, CHECKPOINTS))})\.worker-[0-9]+")
 
 
-@frozen
-class WorkerShare(FrozenValue):
+@dataclass(frozen=True, slots=True)
+class WorkerShare:
     """One worker's part of the directory. `is_recovered`: nothing was written since the checkpoints were divided."""
 
     worker: int

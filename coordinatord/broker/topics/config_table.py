@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import IntEnum
 
 from coordinatord.base.config import Settings
-from kafka_wire.values import FrozenValue, frozen
 
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
@@ -51,8 +51,8 @@ class InvalidConfig(Exception):
     """Error for a name or value that Kafka rejects with INVALID_CONFIG; the message is Kafka's."""
 
 
-@frozen
-class TopicConfig(FrozenValue):
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
     """One topic setting. `broker_names`: the broker settings that a topic inherits it from; the first one that is set
     wins.
     """

@@ -57,7 +57,7 @@ def _bytes_of(key: PartitionKey) -> int:
     return PARTITION_BYTES + len(key[0])
 
 
-@dataclass(slots=True, repr=False, eq=False)
+@dataclass(slots=True)
 class Fetched:
     """A partition in a fetch: the client's request for it, and the state that its session last returned."""
 

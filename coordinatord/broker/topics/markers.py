@@ -7,6 +7,7 @@ WriteTxnMarkers request); this module only decides whether the partition accepts
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 from coordinatord.broker.log.errors import LogFailed
 from coordinatord.broker.log.loader import ReplayedBatch
@@ -18,11 +19,10 @@ from coordinatord.broker.topics.producers import Producers
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, Records, build_control_batch, read_header
 from kafka_wire.records.control import ControlType, read_end_marker
-from kafka_wire.values import FrozenValue, frozen
 
 
-@frozen
-class Marker(FrozenValue):
+@dataclass(frozen=True, slots=True)
+class Marker:
     """Content of a marker. `coordinator_epoch` is None for a marker from this node's own transaction coordinator: such
     a marker gets the latest coordinator epoch in the partition's producer state, so it is never fenced.
     """

@@ -23,7 +23,6 @@ from typing import NamedTuple
 
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, BatchHeader
-from kafka_wire.values import Value
 
 MAX_UNVERIFIED = 1_000
 """Limit of producers whose first batch of a transaction was rejected: their later batches must not precede it."""
@@ -58,8 +57,8 @@ class RememberedBatch(NamedTuple):
         return self.last_offset - self.offset_delta
 
 
-@dataclass(slots=True, repr=False, eq=False)
-class Producer(Value):
+@dataclass(slots=True)
+class Producer:
     """State of one producer id. `last_timestamp` is that of its last batch, in ms."""
 
     producer_id: int

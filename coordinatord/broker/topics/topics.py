@@ -14,10 +14,15 @@ from coordinatord.broker.log.partition_log import PartitionLog
 from coordinatord.broker.log.writer import LogWriter
 from coordinatord.broker.topics.catalogue import Catalogue, internal_configs
 from coordinatord.broker.topics.configs import Configs
+from coordinatord.broker.topics.describe import Describing
+from coordinatord.broker.topics.fetch import FetchRequestHandler, ScheduleAt
+from coordinatord.broker.topics.fetch_sessions import FetchSessions
 from coordinatord.broker.topics.group_configs import GroupConfigs
 from coordinatord.broker.topics.markers import TransactionalAppends
 from coordinatord.broker.topics.names import LEDGER_TOPIC, OFFSETS_TOPIC, TRANSACTION_TOPIC
+from coordinatord.broker.topics.offsets import Offsets
 from coordinatord.broker.topics.partition_verification import NoCoordinator, TransactionCoordinator
+from coordinatord.broker.topics.produce import ProduceRequestHandler
 from coordinatord.broker.topics.producer_ids import ProducerIds
 from coordinatord.broker.topics.shared_catalogue import SharedCatalogue
 from coordinatord.transport.cluster.nodes import Nodes
@@ -27,8 +32,6 @@ from kafka_wire.api_key import ApiKey
 
 if TYPE_CHECKING:
     from coordinatord.broker.topics.admin import Administration
-    from coordinatord.broker.topics.fetch import FetchRequestHandler, ScheduleAt
-    from coordinatord.broker.topics.produce import ProduceRequestHandler
     from coordinatord.transport.net.cooperative_tasks import TaskSteps
     from coordinatord.transport.net.request import RequestContext
 
@@ -38,13 +41,6 @@ CONFIG_APIS = (
     ApiKey.ALTER_CONFIGS,
     ApiKey.INCREMENTAL_ALTER_CONFIGS,
     ApiKey.LIST_CONFIG_RESOURCES,
-)
-OFFSET_APIS = (ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH)
-DESCRIBING_APIS = (
-    ApiKey.METADATA,
-    ApiKey.DESCRIBE_CLUSTER,
-    ApiKey.DESCRIBE_PRODUCERS,
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
 )
 ADMINISTRATION_APIS = (ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS)
 
@@ -94,7 +90,11 @@ class Topics:
         self.participants: TransactionCoordinator = NoCoordinator()
         self.transactional = TransactionalAppends(self.catalogue, writer, now_ms)
         self._nodes, self._data, self._now_ms = nodes, data, now_ms
-        self._new_uuid, self._schedule_at = new_uuid, schedule_at
+        sessions = FetchSessions(
+            settings.max_incremental_fetch_session_cache_slots,
+            lambda: int.from_bytes(new_uuid()[:4], "big") & 0x7FFF_FFFF,
+        )
+        self.fetching = FetchRequestHandler(settings, self.catalogue, nodes, sessions, now_ms, schedule_at)
 
     def _use(self, settings: Settings) -> None:
         """Apply broker settings that were changed while the broker runs."""
@@ -176,43 +176,27 @@ class Topics:
 
     def handlers(self) -> dict[int, Any]:
         """Return the handlers by API key: (context, request) -> response, or None (see
-        coordinatord.transport.net.request).
+        coordinatord.transport.net.request). `participants` must have been set.
         """
         return {
-            **lazy_handlers((ApiKey.PRODUCE,), lambda: self.producing),
-            **lazy_handlers((ApiKey.FETCH,), lambda: self.fetching),
-            **lazy_handlers(OFFSET_APIS, self._offsets),
-            **lazy_handlers(DESCRIBING_APIS, self._describing),
+            **self.producing.handlers(),
+            **self.fetching.handlers(),
+            **Offsets(self.catalogue).handlers(),
+            **self._describing().handlers(),
             **lazy_handlers(ADMINISTRATION_APIS, lambda: self.administration),
             **lazy_handlers(REPLICA_APIS, self._replicas),
             **lazy_handlers(CONFIG_APIS, self._config_apis),
             **lazy_handlers((ApiKey.DELETE_RECORDS,), self._deleting_records),
         }
 
-    @cached_property
-    def fetching(self) -> FetchRequestHandler:
-        """Handler of Fetch, created by the first Fetch request."""
-        from coordinatord.broker.topics.fetch import FetchRequestHandler
-        from coordinatord.broker.topics.fetch_sessions import FetchSessions
-
-        def new_session_id() -> int:
-            return int.from_bytes(self._new_uuid()[:4], "big") & 0x7FFF_FFFF
-
-        sessions = FetchSessions(self.settings.max_incremental_fetch_session_cache_slots, new_session_id)
-        return FetchRequestHandler(
-            self.settings, self.catalogue, self._nodes, sessions, self._now_ms, self._schedule_at
-        )
-
     @property
     def fetch_sessions(self) -> int:
         """Number of open fetch sessions."""
-        return len(self.fetching.sessions) if "fetching" in self.__dict__ else 0
+        return len(self.fetching.sessions)
 
     @cached_property
     def producing(self) -> ProduceRequestHandler:
-        """Handler of Produce, created by the first Produce request."""
-        from coordinatord.broker.topics.produce import ProduceRequestHandler
-
+        """Handler of Produce, created by `handlers`: `participants` is set then."""
         verifies = self.settings.transaction_partition_verification_enable
         made = ProduceRequestHandler(self.catalogue, self.writer, self._nodes, self._now_ms, verifies=verifies)
         made.transactions = self.participants
@@ -225,18 +209,11 @@ class Topics:
 
         return Administration(self.catalogue, self.writer, self._nodes, self._deleted)
 
-    def _describing(self) -> Handlers:
-        from coordinatord.broker.topics.describe import Describing
-
+    def _describing(self) -> Describing:
         def create(context: RequestContext, names: Sequence[str]) -> TaskSteps:
             return self.administration.create_with_defaults(context, names)
 
         return Describing(self.settings, self.catalogue, self._nodes, self._data.cluster_id, create)
-
-    def _offsets(self) -> Handlers:
-        from coordinatord.broker.topics.offsets import Offsets
-
-        return Offsets(self.catalogue)
 
     def _replicas(self) -> Handlers:
         from coordinatord.broker.topics.replicas import Replicas
@@ -323,8 +300,7 @@ class Topics:
         """Prepare for the stop of the daemon: respond to parked requests, and write snapshots of the producers. The
         next start reads later appends from the log.
         """
-        if "fetching" in self.__dict__:
-            self.fetching.drain()
+        self.fetching.drain()
         for topic in self.catalogue:
             for partition in topic.partitions:
                 partition.write_snapshot(flush=True)

@@ -24,7 +24,7 @@ MayDescribe = Callable[[str], bool]
 """Function that returns True if the client of a request may learn that a topic of this name exists."""
 
 
-@dataclass(slots=True, repr=False, eq=False)
+@dataclass(slots=True)
 class Join:
     """A JoinGroup request."""
 
@@ -63,7 +63,7 @@ class Join:
         return self.require_known_member_id and not request.member_id and request.group_instance_id is None
 
 
-@dataclass(slots=True, repr=False, eq=False)
+@dataclass(slots=True)
 class Sync:
     """A SyncGroup request."""
 
@@ -77,7 +77,7 @@ class Sync:
         return cls(request, reply_to, version >= 5)
 
 
-@dataclass(slots=True, repr=False, eq=False)
+@dataclass(slots=True)
 class Leave:
     """A LeaveGroup request of one or several members."""
 
@@ -93,7 +93,7 @@ class Leave:
         return cls(request, [MemberIdentity(member_id=request.member_id)], single=True)
 
 
-@dataclass(slots=True, repr=False, eq=False)
+@dataclass(slots=True)
 class ConsumerHeartbeat:
     """A ConsumerGroupHeartbeat request. Without `reply_to` it cannot wait for an assignment."""
 
@@ -118,7 +118,7 @@ class ConsumerHeartbeat:
         return cls(request, client_id or "", client_host, version >= 1, reply_to, may_describe)
 
 
-@dataclass(slots=True, repr=False, eq=False)
+@dataclass(slots=True)
 class Commit:
     """An OffsetCommit request. The shell has removed unknown topics and filled in topic names and ids."""
 
@@ -132,7 +132,7 @@ class Commit:
         return cls(request) if version >= 9 else cls(request, ErrorCode.ILLEGAL_GENERATION, False)
 
 
-@dataclass(slots=True, repr=False, eq=False)
+@dataclass(slots=True)
 class TxnCommit:
     """A TxnOffsetCommit request. The shell has removed unknown topics and checked that the producer may write."""
 
@@ -141,7 +141,7 @@ class TxnCommit:
     knows_group_errors: bool = False  # v6+, KIP-1319: GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH
 
 
-@dataclass(slots=True, repr=False, eq=False)
+@dataclass(slots=True)
 class EndTransaction:
     """The marker of a producer's transaction has been written to the group's partition."""
 
@@ -149,33 +149,33 @@ class EndTransaction:
     committed: bool
 
 
-@dataclass(slots=True, repr=False, eq=False)
+@dataclass(slots=True)
 class TimedOut:
     """A timer, set by a step, that has passed its deadline."""
 
     key: TimerKey
 
 
-@dataclass(slots=True, repr=False, eq=False)
+@dataclass(slots=True)
 class Rebalance:
     """A rebalance without another cause, for tests. `reason` is the test's."""
 
     reason: str
 
 
-@dataclass(slots=True, repr=False, eq=False)
+@dataclass(slots=True)
 class Delete:
     """A DeleteGroups request for this group; `reply` is its DeletableGroupResult."""
 
 
-@dataclass(slots=True, repr=False, eq=False)
+@dataclass(slots=True)
 class Expire:
     """Remove offsets older than the retention (KIP-211), and the group if nothing needs it any more."""
 
     retention_ms: int
 
 
-@dataclass(slots=True, repr=False, eq=False)
+@dataclass(slots=True)
 class TopicDeleted:
     """Deletion of a topic: delete its offsets, except those committed for another topic of the same name."""
 
@@ -183,7 +183,7 @@ class TopicDeleted:
     topic_id: bytes
 
 
-@dataclass(slots=True, repr=False, eq=False)
+@dataclass(slots=True)
 class Unload:
     """End of service: this coordinator stops serving the group, and parked requests get `error`. Nothing is logged."""
 

@@ -99,7 +99,7 @@ Offsets = tuple[str, list[tuple[int, OffsetCommitValue]]]
 """A topic, and its partitions with the offsets committed."""
 
 
-@dataclass(slots=True, init=False, repr=False)
+@dataclass(slots=True, init=False)
 class Result:
     """The result of a step; the module's docstring explains the fields. Some results are shared constants: the shell
     must not change a result.

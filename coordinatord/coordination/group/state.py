@@ -46,7 +46,7 @@ all members of the group.
 """
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True)
 class GroupSettings:
     """Limits, under Kafka's names where Kafka has them. Units as in the name."""
 
@@ -65,7 +65,7 @@ class GroupSettings:
         return self.min_session_timeout_ms <= timeout_ms <= self.max_session_timeout_ms
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False)
 class Member:
     """A member of a classic group. Deadlines are milliseconds since the Unix epoch."""
 
@@ -104,7 +104,7 @@ class Member:
         raise AssertionError(f"member {self.member_id} does not support protocol {protocol_name}")
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False)
 class Group:
     """One group. `new_id` generates the random part of a member id; `surroundings` is None on a node without the
     consumer protocol.

@@ -11,19 +11,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from coordinatord.coordination.transactions.state import TopicPartition
-from kafka_wire.values import Value
 
 
-@dataclass(slots=True, repr=False, eq=False)
-class Init(Value):
+@dataclass(slots=True)
+class Init:
     """An InitProducerId request. `expected`: producer id and epoch that the producer claims to have (v3+, KIP-360)."""
 
     timeout_ms: int
     expected: tuple[int, int] | None = None
 
 
-@dataclass(slots=True, repr=False, eq=False)
-class AddPartitions(Value):
+@dataclass(slots=True)
+class AddPartitions:
     """An AddPartitionsToTxn or AddOffsetsToTxn request, or the first write to a partition."""
 
     producer_id: int
@@ -32,8 +31,8 @@ class AddPartitions(Value):
     client_version: int = 0
 
 
-@dataclass(slots=True, repr=False, eq=False)
-class End(Value):
+@dataclass(slots=True)
+class End:
     """An EndTxn request: commit or abort. `reply_to` is opaque and not None."""
 
     producer_id: int
@@ -43,23 +42,23 @@ class End(Value):
     client_version: int = 0
 
 
-@dataclass(slots=True, repr=False, eq=False)
-class TimedOut(Value):
+@dataclass(slots=True)
+class TimedOut:
     """A timer of the transaction: its deadline may have passed."""
 
 
-@dataclass(slots=True, repr=False, eq=False)
-class MarkersWritten(Value):
+@dataclass(slots=True)
+class MarkersWritten:
     """Completion of the markers: every partition has a durable marker."""
 
 
-@dataclass(slots=True, repr=False, eq=False)
-class Expire(Value):
+@dataclass(slots=True)
+class Expire:
     """Expiry: remove the id if it has been idle for transactional.id.expiration.ms."""
 
 
-@dataclass(slots=True, repr=False, eq=False)
-class Unload(Value):
+@dataclass(slots=True)
+class Unload:
     """End of service: this coordinator stops serving the id."""
 
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from coordinatord.coordination.transactions.state import TopicPartition, TransactionState
 from kafka_wire.records.transactions import TransactionLogValue
-from kafka_wire.values import FrozenValue, Value, frozen
 
 
 class Transition(NamedTuple):
@@ -21,8 +20,8 @@ class Transition(NamedTuple):
     reason: str
 
 
-@frozen
-class Markers(FrozenValue):
+@dataclass(frozen=True, slots=True)
+class Markers:
     """Instruction to write a marker to each of these partitions once the record of the decision is durable; then to
     send `MarkersWritten`. Writing a marker twice does no harm.
     """
@@ -34,8 +33,8 @@ class Markers(FrozenValue):
     transaction_version: int
 
 
-@dataclass(slots=True, repr=False, eq=False)
-class Result(Value):
+@dataclass(slots=True)
+class Result:
     """The result of one step. `reply` is the response to the event's own request; None if the request is parked, or if
     there is none. `record` has been applied already and must be logged before any response is sent; `tombstone` is a
     record without a value. Constants of this class are shared.

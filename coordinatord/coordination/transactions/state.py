@@ -26,8 +26,6 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
 
-from kafka_wire.values import FrozenValue, frozen
-
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
@@ -93,8 +91,8 @@ def is_exhausted(producer_epoch: int) -> bool:
     return producer_epoch >= MAX_EPOCH - 1
 
 
-@frozen
-class TransactionSettings(FrozenValue):
+@dataclass(frozen=True, slots=True)
+class TransactionSettings:
     """Settings; the comments contain Kafka's names."""
 
     max_timeout_ms: int = 900_000  # transaction.max.timeout.ms

@@ -1,8 +1,7 @@
 """One process: assembled, started, drained.
 
 daemon.py            assembles the components; start, run, stop
-handlers.py          the handlers of all APIs, some of them made at their first request
-deferred_imports.py  the modules that are imported once the daemon listens
+handlers.py          the handlers of all APIs
 process.py           the event loop and the signals around it
 storage.py           the store of the records: a directory, or PostgreSQL
 limits.py            the settings that groups and transactions take

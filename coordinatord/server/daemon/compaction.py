@@ -5,28 +5,27 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coordinatord.base.config import Settings
 from coordinatord.base.observe.logger import get_logger
 from coordinatord.base.observe.metrics import Metrics
 from coordinatord.base.threads import EventLoop, ThreadWorker, Worker
+from coordinatord.broker.log.cleaner import Cleaner, CleanerBackend, CleanerSettings, CleanerState
+from coordinatord.broker.log.cleaner_process import Process
+from coordinatord.broker.log.cleaning import Statistics
 from coordinatord.broker.log.data_dir import DataDirectory
 from coordinatord.broker.log.errors import LogDamaged
 from coordinatord.broker.log.partition_log import PartitionLog
 from coordinatord.broker.log.writer import LogWriter
 from coordinatord.broker.topics import Topics
 
-if TYPE_CHECKING:
-    from coordinatord.broker.log.cleaner import Cleaner, CleanerBackend, CleanerSettings, CleanerState
-    from coordinatord.broker.log.cleaning import Statistics
-
 LEAST_BUFFER_BYTES = 4096
 """Smallest buffer in bytes; log.cleaner.io.buffer.size has no lower limit."""
 
 
 class Compaction:
-    """The cleaner of a daemon. Does nothing until `look` is called, and does not import the cleaner until then."""
+    """The cleaner of a daemon. Does nothing until `look` is called."""
 
     def __init__(
         self,
@@ -56,8 +55,6 @@ class Compaction:
             self.cleaner.settings = self._cleaner_settings()
 
     def _cleaner_settings(self) -> CleanerSettings:
-        from coordinatord.broker.log.cleaner import CleanerSettings
-
         settings = self._settings
         return CleanerSettings(
             map_bytes=settings.log_cleaner_dedupe_buffer_size,
@@ -69,9 +66,6 @@ class Compaction:
     @cached_property
     def cleaner(self) -> Cleaner:
         """The cleaner, made at its first use."""
-        from coordinatord.broker.log.cleaner import Cleaner
-        from coordinatord.broker.log.cleaner_process import Process
-
         return Cleaner(
             self._data,
             self._writer,

@@ -41,7 +41,7 @@ from coordinatord.coordination.service.random_ids import RandomIds
 from coordinatord.coordination.transactions.coordinator import MarkerWriter, Transactions
 from coordinatord.coordination.transactions.markers import PartitionMarkers
 from coordinatord.server.daemon.access import Admission
-from coordinatord.server.daemon.deferred_imports import import_later
+from coordinatord.server.daemon.compaction import Compaction
 from coordinatord.server.daemon.expiry import expire_offsets
 from coordinatord.server.daemon.gauges import put_pages, watch
 from coordinatord.server.daemon.handlers import all_handlers, any_refusal, api_versions
@@ -62,7 +62,6 @@ from kafka_wire.api_key import ApiKey
 
 if TYPE_CHECKING:  # of workers, and of modules that a start does not need at once
     from coordinatord.server.control.control import Control
-    from coordinatord.server.daemon.compaction import Compaction
     from coordinatord.server.daemon.embedded import EmbeddedOptions
     from coordinatord.server.daemon.secured import Listening, SecuredListeners
     from coordinatord.server.daemon.worker import WorkerConfig
@@ -288,8 +287,6 @@ class Daemon:
         return BackgroundThread(self.loop, worker)
 
     def _make_compaction(self) -> Compaction:
-        from coordinatord.server.daemon.compaction import Compaction
-
         return Compaction(self.settings, self.data, self.writer, self.loop, self.topics, self.metrics, self.now_ms)
 
     # Start
@@ -385,8 +382,6 @@ class Daemon:
             )
         self.topics.follow_deletions()
         self.health.ready()
-        if self.guest is None and self.now_ms is self.clock:
-            await import_later()
 
     # Run and stop
 

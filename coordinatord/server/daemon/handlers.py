@@ -1,7 +1,7 @@
 """The handlers of all APIs that a daemon offers.
 
-The handlers that every consumer needs are made at the start. The others are made by the first request for one of their
-APIs, so that a start does not import their modules (`lazy_handlers`).
+Handlers that consumers and producers use are made at the start. Those of administration, SASL and transactions are made
+by the first request for one of their APIs, so that a start does not import their modules (`lazy_handlers`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from coordinatord.broker.topics import Topics
 from coordinatord.broker.topics.partition_verification import TransactionCoordinator
 from coordinatord.coordination.group.consumer.state import GroupEnvironment
 from coordinatord.coordination.runtime.error_responses import refuse
+from coordinatord.coordination.service.apis.consumer_groups import ConsumerGroups
 from coordinatord.coordination.service.apis.find_coordinator import FindCoordinator
 from coordinatord.coordination.service.apis.membership import Membership
 from coordinatord.coordination.service.apis.offsets import Offsets
@@ -108,11 +109,6 @@ def all_handlers(
         max_metadata_bytes=settings.group_max_member_metadata_bytes,
     )
 
-    def consumer_groups() -> Handlers:
-        from coordinatord.coordination.service.apis.consumer_groups import ConsumerGroups
-
-        return ConsumerGroups(coordinator, surroundings, settings)
-
     def group_admin() -> Handlers:
         from coordinatord.coordination.service.apis.admin import GroupAdmin
 
@@ -135,7 +131,7 @@ def all_handlers(
         **FindCoordinator(nodes, topics.offsets_partitions, transactions).handlers(),
         **membership.handlers(),
         **(
-            lazy_handlers(CONSUMER_GROUP_APIS, consumer_groups)
+            ConsumerGroups(coordinator, surroundings, settings).handlers()
             if serves_consumer_protocol(settings)
             else dict.fromkeys(CONSUMER_GROUP_APIS, _switched_off)
         ),

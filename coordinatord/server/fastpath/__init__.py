@@ -30,25 +30,19 @@ from collections.abc import Mapping
 
 from coordinatord.coordination.service.groups import Coordinator
 from coordinatord.server.fastpath.commits import Commits, Topics
+from coordinatord.server.fastpath.consumer_heartbeats import ConsumerHeartbeats
 from coordinatord.server.fastpath.heartbeats import Heartbeats
-from coordinatord.transport.net.routes import Shortcut, ShortcutMaker
+from coordinatord.transport.net.routes import ShortcutMaker
 from kafka_wire.api_key import ApiKey
 from kafka_wire.commit_shape import FIRST_VERSION
-from kafka_wire.registry import Codec
 
 
 def shortcuts(coordinator: Coordinator, topics: Topics) -> Mapping[int, ShortcutMaker]:
     """Return the makers of the shortcuts, by API key."""
     return {
         ApiKey.HEARTBEAT: lambda codec: Heartbeats(codec, coordinator),
-        ApiKey.CONSUMER_GROUP_HEARTBEAT: lambda codec: _consumer_heartbeats(codec, coordinator),
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: lambda codec: ConsumerHeartbeats(codec, coordinator),
         ApiKey.OFFSET_COMMIT: lambda codec: (
             Commits(codec, coordinator, topics) if codec.api_version >= FIRST_VERSION else None
         ),
     }
-
-
-def _consumer_heartbeats(codec: Codec, coordinator: Coordinator) -> Shortcut:
-    from coordinatord.server.fastpath.consumer_heartbeats import ConsumerHeartbeats  # a start does not need it
-
-    return ConsumerHeartbeats(codec, coordinator)

@@ -11,10 +11,9 @@ forwarded to another node.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
-
-from kafka_wire.values import FrozenValue, frozen
 
 if TYPE_CHECKING:  # only tests move partitions
     from coordinatord.transport.cluster.moved_partitions import MovedPartitions
@@ -34,8 +33,8 @@ def share_of(topic: str, partition: int, shares: int) -> int:
     return (first + partition) % shares
 
 
-@frozen
-class Node(FrozenValue):
+@dataclass(frozen=True, slots=True)
+class Node:
     """A node as Metadata shows it to clients of one listener."""
 
     node_id: int

@@ -6,14 +6,14 @@ TLS and HTTP begin with bytes that read as the size of a huge frame: a TLS clien
 
 from __future__ import annotations
 
-from kafka_wire.values import FrozenValue, frozen
+from dataclasses import dataclass
 
 _METHODS = (b"GET ", b"HEAD ", b"POST ", b"PUT ", b"DELETE ", b"OPTIONS ", b"PATCH ", b"CONNECT ", b"TRACE ", b"PRI * ")
 """RFC 9110's methods, RFC 5789's, and the beginning of HTTP/2 without TLS (RFC 9113, section 3.4)."""
 
 
-@frozen
-class Stranger(FrozenValue):
+@dataclass(frozen=True, slots=True)
+class Stranger:
     """Another protocol. `kind` is for the metric of rejected input; `reason` describes the input, `advice` what the
     operator can do.
     """

@@ -59,7 +59,7 @@ Target = Mapping[bytes, frozenset[int]]
 """Topic id -> partitions."""
 
 
-@dataclass(slots=True, repr=False)
+@dataclass(slots=True)
 class ConsumerMember:
     """A member, as in the log. `classic`: the member uses the classic protocol (its group is being migrated).
 
@@ -110,7 +110,7 @@ class ConsumerMember:
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True)
 class Resolved:
     """The topics that an expression matched when it was last resolved: with the version of the topics, and the time."""
 
@@ -119,7 +119,7 @@ class Resolved:
     timestamp_ms: int
 
 
-@dataclass(slots=True, repr=False)
+@dataclass(slots=True)
 class Session:
     """A member's deadlines in milliseconds since the Unix epoch. `timer_ms`: see classic/members.py."""
 
@@ -133,7 +133,7 @@ class Session:
     steady: Any = None  # the last Result of a heartbeat without changes
 
 
-@dataclass(slots=True, repr=False)
+@dataclass(slots=True)
 class Assigning:
     """A target assignment that is being computed: see assigning.py."""
 
@@ -178,7 +178,7 @@ class GroupEnvironment(NamedTuple):
     limits: Limits
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False)
 class ConsumerGroup:
     """The state of one group; its id, offsets and transactions are in `Group`."""
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from coordinatord.coordination.group.consumer.assigning import go_on
 from coordinatord.coordination.group.consumer.epoch_record import resume
 from coordinatord.coordination.group.consumer.leaving import fence
 from coordinatord.coordination.group.consumer.patterns import resolve
@@ -29,8 +30,6 @@ def timed_out(
     if key.kind == EXPRESSIONS:
         return resolve(group, consumer, surroundings, now_ms)
     if key.kind == ASSIGNMENT:
-        from coordinatord.coordination.group.consumer.assigning import go_on  # for large groups only
-
         return go_on(group, consumer, surroundings, now_ms)
     session = consumer.sessions.get(key.member_id)
     member = consumer.members.get(key.member_id)

@@ -15,7 +15,7 @@ from kafka_wire.records.offsets import OffsetCommitValue
 TopicPartition = tuple[str, int]
 
 
-@dataclass(slots=True, repr=False)
+@dataclass(slots=True)
 class PendingOffsets:
     """The pending offsets of one group. The value None marks an overridden offset."""
 

@@ -17,22 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coordinatord.coordination.group.consumer.assignors.spec import Assignment, Assignor, GroupSpec, Slices, TopicsImage
+from coordinatord.coordination.group.consumer.assignors import range as range_assignor
+from coordinatord.coordination.group.consumer.assignors import uniform
+from coordinatord.coordination.group.consumer.assignors.spec import Assignment, Assignor, GroupSpec, TopicsImage
 
-
-def _uniform(spec: GroupSpec, topics: TopicsImage) -> Slices:
-    from coordinatord.coordination.group.consumer.assignors import uniform  # not needed at start
-
-    return uniform.assign(spec, topics)
-
-
-def _range(spec: GroupSpec, topics: TopicsImage) -> Slices:
-    from coordinatord.coordination.group.consumer.assignors import range as range_assignor  # not needed at start
-
-    return range_assignor.assign(spec, topics)
-
-
-ASSIGNORS: Mapping[str, Assignor] = {"uniform": _uniform, "range": _range}
+ASSIGNORS: Mapping[str, Assignor] = {"uniform": uniform.assign, "range": range_assignor.assign}
 """Assignors by their names in `group.consumer.assignors` and in requests."""
 
 

@@ -16,9 +16,8 @@ A caller that needs a correct result, but not Kafka's own, may ignore the order.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
-
-from kafka_wire.values import FrozenValue, frozen
 
 K = TypeVar("K")
 
@@ -51,8 +50,8 @@ class JavaSet(frozenset[K]):
         return JavaSet, (self._order,)
 
 
-@frozen
-class MemberSpec(FrozenValue):
+@dataclass(frozen=True, slots=True)
+class MemberSpec:
     """A member as an assignor sees it (MemberSubscriptionAndAssignmentImpl)."""
 
     rack_id: str | None
@@ -65,8 +64,8 @@ class MemberSpec(FrozenValue):
     """Number of subscribed topic names, if some of the topics do not exist: Kafka sizes its tables by names."""
 
 
-@frozen
-class GroupSpec(FrozenValue):
+@dataclass(frozen=True, slots=True)
+class GroupSpec:
     """A group as an assignor sees it (GroupSpecImpl). It must not be changed while an assignor runs."""
 
     members: Mapping[str, MemberSpec]
