@@ -145,24 +145,6 @@ class Reconciliation:
         return any(not revoking.get(each.topic_id, {}).keys().isdisjoint(each.partitions) for each in self._owned)
 
 
-def kept_whole(assigned: Epochs, target: Target, is_subscribed: Callable[[bytes], bool]) -> Epochs | None:
-    """Return a member's owned partitions, in the order of `Reconciliation`, if the target contains exactly them: the
-    case of most members of a large group in a new epoch. None if the target adds or removes partitions, or has topics
-    that the member does not own.
-    """
-    if len(target) != len(assigned):
-        return None
-    kept = {}
-    for topic_id in _topics(target, assigned):
-        wanted, current = target.get(topic_id), assigned.get(topic_id)
-        if wanted is None or current is None or current.keys() != wanted or not is_subscribed(topic_id):
-            return None
-        if len(current) > 1:
-            current = {each: current[each] for each in placed(INTEGERS, current, _copied_size(current))}
-        kept[topic_id] = current
-    return kept if len(kept) < 2 else {topic_id: kept[topic_id] for topic_id in placed(UUIDS, kept)}
-
-
 def _topics(target: Target, assigned: Epochs) -> list[bytes]:
     """Return the topics of the target and of the owned partitions, in the order of Kafka's set of them."""
     if len(target) <= 1 and target.keys() == assigned.keys():
