@@ -160,6 +160,13 @@ ALLOWED = (
         "coordinatord/coordination/group/consumer/expressions.py",
     ),
     Known(
+        "regular expressions about which RE2 and RE2/J disagree",
+        "Kafka uses RE2/J, we use RE2. RE2 also accepts `\\C`, scripts of newer versions of Unicode, group names "
+        "beyond ASCII or twice, and `{*`; RE2/J also accepts `\\p{Unknown}` and a backslash before a letter beyond "
+        "ASCII. A few rejected patterns get another description of their error",
+        "coordinatord/coordination/group/consumer/expressions.py",
+    ),
+    Known(
         "invalid records of a produced batch",
         "of each batch the answer names the first 10,000, which take 800 KB; Kafka names all",
         "protocol/kafka_wire/records/produced.py",

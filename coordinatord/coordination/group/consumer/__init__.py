@@ -23,7 +23,6 @@ downgrade.py           conversion of a consumer group into a classic one
 classic_members.py     classic requests to a consumer group
 consumer_protocol.py   the subscriptions and assignments of classic consumers
 expressions.py         compilation of regular expressions
-syntax.py              validation of expressions by Kafka's rules
 metadata_hash.py       the hash by which a group detects changes of its topics
 assignors/             Kafka's server-side assignors, uniform and range
 """

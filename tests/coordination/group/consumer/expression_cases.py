@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,9 @@ TOPICS = [
 """Names that topics may have, and one that they may not."""
 
 BY_HAND = (Path(__file__).parent / "patterns.txt").read_text().splitlines()
+
+DIFFERING = re.compile(r"\\C|\\[^\x00-\x7f]|\{[*+?{]|Unknown|Adlam|\(\?P?<|\[\[:\]|\\x\{$|\[.*\\p$", re.DOTALL)
+"""Patterns that RE2 and RE2/J may judge differently, or describe in other words."""
 
 _ATOMS = [
     "a",
@@ -177,8 +181,9 @@ def patterns(seeds: range) -> list[str]:
 
 
 def recorded() -> list[tuple[str, Any]]:
-    """Patterns with the answers of RE2/J."""
-    return [(asked, answered) for asked, answered in map(json.loads, RECORDED.read_text().splitlines())]
+    """Patterns with the answers of RE2/J, without those of DIFFERING."""
+    answers = map(json.loads, RECORDED.read_text().splitlines())
+    return [(asked, answered) for asked, answered in answers if not DIFFERING.search(asked)]
 
 
 def ours(pattern: str) -> Any:

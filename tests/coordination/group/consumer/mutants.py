@@ -17,7 +17,6 @@ import coordinatord.coordination.group.consumer as package
 SOURCES = Path(package.__file__).parent
 CASES = {
     "assignors": "tests.coordination.group.consumer.assignor_cases",
-    "syntax": "tests.coordination.group.consumer.expression_cases",
     "expressions": "tests.coordination.group.consumer.expression_cases",
     "metadata_hash": "tests.coordination.group.consumer.hash_cases",
 }
@@ -176,36 +175,8 @@ MUTANTS: dict[str, Mutant] = {
         HASH_MAP, "if len(names) > len(matched)", "if len(names) >= len(matched)"
     ),
     # Expressions
-    "a star may be repeated": Mutant("syntax", "if repeated:", "if False:"),
-    "nothing may be repeated": Mutant("syntax", "if not self.can_repeat:", "if False:"),
-    "an alternative may begin with a star": Mutant(
-        "syntax", "            self.at += 1\n            self.can_repeat = False\n", "            self.at += 1\n"
-    ),
-    "a brace is no repetition": Mutant("syntax", "self.can_repeat = self.repeated = True", "self.can_repeat = True"),
-    "large counts are taken": Mutant("syntax", "_LARGEST_COUNT = 1_000", "_LARGEST_COUNT = 10_000"),
-    "counts may fall": Mutant("syntax", "int(least) > int(most)", "False"),
-    "needless zeros are taken": Mutant("syntax", 'and (text == "0" or text[0] != "0")', ""),
-    "groups may stay open": Mutant("syntax", "        if self.depth:\n", "        if False:\n"),
-    "groups may end before they begin": Mutant("syntax", "            if not self.depth:\n", "            if False:\n"),
-    "names may be repeated": Mutant("syntax", "if name in self.names:", "if False:"),
-    "any name is taken": Mutant("syntax", "or not _NAME.issuperset(name)", ""),
-    "any flag is taken": Mutant("syntax", "if first in _FLAGS:", 'if first not in "-:)":'),
-    "flags may be taken back twice": Mutant("syntax", 'first == "-" and not negative', 'first == "-"'),
-    "no flag may be taken back": Mutant("syntax", "(seen or not negative)", "True"),
-    "an empty quotation can be repeated": Mutant("syntax", "self.can_repeat or bool(literal)", "True"),
-    "escapes are read as they stand": Mutant("syntax", '        self._write(begin, f"\\\\x{{{rune:x}}}")\n', ""),
-    "groups can be referred to": Mutant("syntax", "kind in _OCTAL and self._peek() in _OCTAL", "kind in _OCTAL"),
-    "octal numbers have two digits": Mutant("syntax", "for _ in range(2):", "for _ in range(1):"),
-    "runes have no end": Mutant("syntax", "_LAST_RUNE = 0x10FFFF", "_LAST_RUNE = 0xFFFFFF"),
-    "new scripts are taken": Mutant("syntax", "end < 0 or name not in _UNICODE_CLASSES", "end < 0"),
-    "an unknown script is named": Mutant("syntax", "if name == _UNKNOWN:", "if False:"),
-    "a bracket at first ends the class": Mutant(
-        "syntax", "        first = True\n        while", "        first = False\n        while"
-    ),
-    "any POSIX class is taken": Mutant("syntax", "not in _POSIX_CLASSES:", "in ():"),
-    "ranges may fall": Mutant("syntax", "if self._class_rune() < low:", "if self._class_rune() < 0:"),
-    "a class needs no end": Mutant(
-        "syntax", "            raise PatternSyntaxError(NO_BRACKET)", "            self.at -= 1"
+    "errors are described as by RE2": Mutant(
+        "expressions", "RE2J_DESCRIPTIONS.get(description, description)", "description"
     ),
     "part of a name is enough": Mutant("expressions", "compiled.fullmatch", "compiled.search"),
     # The hash of topics
