@@ -28,6 +28,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_py import build_py
 
 HOT = {
+    "coordinatord/base": "budget",
     "coordinatord/base/clocks": "timers timer_wheel",
     "coordinatord/transport/net": "response_queue connection responses router routes write_coalescer",
     "coordinatord/broker/log": "remote_log flusher commit_batching index journal partition_log segment writer",

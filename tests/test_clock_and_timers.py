@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from coordinatord.base import budget
+from coordinatord.base.budget import SLICE_S
 from coordinatord.base.clocks import clock as clock_module
 from coordinatord.base.clocks import timers as timers_module
 from coordinatord.base.clocks.clock import MAX_SLEW, Clock
@@ -17,7 +19,6 @@ from coordinatord.base.clocks.timers import (
     LATE_MS,
     LONG_MS,
     READING_TURNS,
-    SLICE_S,
     TICK_MS,
     Alarm,
     Timers,
@@ -146,7 +147,7 @@ def test_timers_that_are_due_together_share_the_loop_with_others(monkeypatch: py
         if key.group_id == "g7":
             timers.schedule(TimerKey("again", "session", "m"), loop.now_ms + 50_000)
 
-    monkeypatch.setattr(timers_module, "perf_counter", lambda: busy_s)
+    monkeypatch.setattr(budget, "perf_counter", lambda: busy_s)
     expired: list[TimerKey] = []
     timers = loop.timers(expire)
     for number in range(1_000):
@@ -180,7 +181,7 @@ def test_what_a_slice_has_made_is_not_left_to_the_collector(monkeypatch: pytest.
     timers = loop.timers(expire)
     for number in range(4 * BATCH):
         timers.schedule(key_of(str(number)), 1_005_000)
-    monkeypatch.setattr(timers_module, "perf_counter", lambda: len(young) * SLICE_S)  # each batch takes a slice
+    monkeypatch.setattr(budget, "perf_counter", lambda: len(young) * SLICE_S)  # each batch takes a slice
     gc.collect()
     gc.disable()
     try:
@@ -295,7 +296,7 @@ def test_many_waits_that_end_together_are_one_round_of_slices(monkeypatch: pytes
     due_ms = loop.now_ms + 1_000
     for _ in range(4 * BATCH):
         timers.wait_alarm(due_ms, ring)
-    monkeypatch.setattr(timers_module, "perf_counter", lambda: len(rung) * SLICE_S)  # each batch takes a slice
+    monkeypatch.setattr(budget, "perf_counter", lambda: len(rung) * SLICE_S)  # each batch takes a slice
     loop.run_until(due_ms + 2 * TICK_MS)
     before = loop.turns
     timers.wait_alarm(due_ms + 5_000, lambda: None)

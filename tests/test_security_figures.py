@@ -6,13 +6,14 @@ import re
 
 import pytest
 
+from coordinatord.base.budget import SLICE_S
 from coordinatord.broker.topics.fetch_sessions import MAX_SESSION_BYTES
 from coordinatord.broker.topics.produce import MAX_PARTITIONS
 from coordinatord.coordination.runtime.actors import MAX_ID_BYTES
 from coordinatord.server.access.guard import MAX_IDENTITY_BYTES
 from coordinatord.server.access.quotas import MAX_METER_BYTES
 from coordinatord.transport.net import limits
-from coordinatord.transport.net.connection import MAX_WAITING_BYTES, TURN_BYTES, TURN_REQUESTS, TURN_S
+from coordinatord.transport.net.connection import MAX_WAITING_BYTES, TURN_BYTES, TURN_REQUESTS
 from coordinatord.transport.net.cooperative_tasks import MAX_RUNNING
 from coordinatord.transport.net.response_queue import MAX_HELD, MAX_HELD_BYTES, MAX_LOGGED_BYTES, MAX_UNSENT_BYTES
 from coordinatord.transport.security.authorizer import MAX_DECIDED_BYTES
@@ -33,7 +34,7 @@ FIGURES = [
     ("one answer, of every API", f"{limits.MAX_ANSWER_BYTES // MIB} MiB, and"),
     (
         "requests served in one turn of the event loop",
-        f"{TURN_REQUESTS}, {TURN_BYTES // KIB} KiB, {round(TURN_S * 1000)} ms",
+        f"{TURN_REQUESTS}, {TURN_BYTES // KIB} KiB, {round(SLICE_S * 1000)} ms",
     ),
     ("requests that are answered in slices", f"{MAX_RUNNING} at a time"),
     (

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coordinatord.coordination.group.consumer.assignors import slices
+from coordinatord.base import budget
 from coordinatord.coordination.group.consumer.sessions import ASSIGNMENT
 from coordinatord.coordination.group.events import TimedOut
 from coordinatord.testing.conform.raw_client import RawClient
@@ -45,7 +45,7 @@ async def grown(ours: InProcess) -> tuple[RawClient, RawClient]:
 
 
 def test_another_group_is_served_between_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "_SLICE", 100)
+    monkeypatch.setattr(budget, "SLICE_WORK", 100)
     told: list[str] = []
 
     async def main() -> None:
@@ -83,7 +83,7 @@ def test_another_group_is_served_between_slices(tmp_path: Path, monkeypatch: pyt
 
 def test_who_waits_is_answered_when_the_daemon_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And a daemon that is started on the same log assigns."""
-    monkeypatch.setattr(slices, "_SLICE", 100)
+    monkeypatch.setattr(budget, "SLICE_WORK", 100)
 
     async def main() -> None:
         async with running_in_process(tmp_path, {}) as ours:

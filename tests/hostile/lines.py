@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from coordinatord.coordination.service import ledger_writer
+from coordinatord.base import budget
 from coordinatord.transport.net import batching, cooperative_tasks
 from tests.hostile.turns import Measured
 
@@ -24,7 +24,7 @@ LINE_S = 60e-9
 """CPU time of a line, on average (seconds)."""
 CLOCK_LINE_S = 8 * LINE_S
 """What the line clock takes for a line (seconds). It is fast: slices are short, and a small request has many."""
-SLICED_BY_TIME = (cooperative_tasks, batching, ledger_writer)
+SLICED_BY_TIME = (budget, cooperative_tasks, batching)
 """The modules that look at `perf_counter` to end a slice of work on the event loop."""
 
 CALLBACK = asyncio.Handle._run.__code__

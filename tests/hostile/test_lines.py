@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from coordinatord.base.config.access import STANDARD_AUTHORIZER
-from coordinatord.transport.net import cooperative_tasks, limits
+from coordinatord.transport.net import limits
 from coordinatord.transport.net.batching import SPLITS
 from kafka_wire import registry
 from kafka_wire.api_key import ApiKey
@@ -107,5 +107,5 @@ def test_a_long_slice_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with counted(tmp_path, auto_create_topics_enable=False) as daemon:
         daemon.begin()
         assert 0 < longest_lines(daemon, request, version)[1] <= SLICE_LINES
-        monkeypatch.setattr(cooperative_tasks, "SLICE_S", float("inf"))
+        monkeypatch.setattr("coordinatord.base.budget.SLICE_S", float("inf"))
         assert longest_lines(daemon, request, version)[1] > SLICE_LINES

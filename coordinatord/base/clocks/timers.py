@@ -1,8 +1,8 @@
 """The timer wheel on the event loop: one loop timer for the earliest deadline of all.
 
 Two kinds of keys are in the wheel: keys of coordinators, which `on_expired` receives, and `Alarm`s, which are callbacks
-at a time. A turn of the loop expires timers for `SLICE_S` at most, so that a hundred thousand timers with one deadline
-do not delay the sockets; the remaining timers expire in the next turns.
+at a time. A turn of the loop expires timers for one `Budget`, so that a hundred thousand timers with one deadline do
+not delay the sockets; the remaining timers expire in the next turns.
 
 Timers expire in rounds. A round covers the timers that are due when the round begins, and it begins with reading: none
 of its timers expires before the loop has read everything that was in the sockets when the round began. A member whose
@@ -26,9 +26,10 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable, Hashable
-from time import perf_counter, thread_time
+from time import thread_time
 from typing import Any
 
+from coordinatord.base.budget import Budget
 from coordinatord.base.clocks.timer_wheel import TimerWheel
 
 TICK_MS = 1
@@ -36,13 +37,10 @@ TICK_MS = 1
 millisecond.
 """
 
-SLICE_S = 0.003
-"""Maximum time in seconds that one turn of the loop spends on expiring timers. One timer may do next to nothing, or end
-a group, write that to the log and log a line: 100 µs.
-"""
-
 BATCH = 20
-"""Timers between two reads of the clock."""
+"""Timers between two reads of the clock. One timer may do next to nothing, or end a group, write that to the log
+and log a line: 100 µs.
+"""
 
 READING_TURNS = 4
 """Number of turns until the loop has read everything that was in the sockets before, including sockets that were not
@@ -233,10 +231,10 @@ class Timers:
 
     def _expire(self) -> None:
         """Expire timers that are due, for a slice of this turn, and the remaining ones in the turns that follow."""
-        ends_s = perf_counter() + SLICE_S
+        budget = Budget()
         try:
             while self._expire_some():
-                if perf_counter() >= ends_s:
+                if budget.is_spent():
                     # The collector counts allocations minus deallocations, and sessions that end free as many objects
                     # as they make: without this call it would collect all objects of a hundred thousand sessions at
                     # once, 20 ms later.

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from functools import partial
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from coordinatord.base.budget import BACKGROUND_SLICE_S, Budget
 from coordinatord.broker.log.times import Lookup, TimeLookups, TimestampOffset
 from coordinatord.broker.topics.catalogue import Catalogue
 from coordinatord.broker.topics.partition import UNREADABLE, Partition
@@ -59,8 +59,6 @@ CONSUMER = -1
 
 READ_TOGETHER = 100
 """Lookups that begin together. Each begin takes a microsecond for each segment of the log."""
-READ_S = 0.020
-"""Seconds for which lookups run on the other thread before a job of another request may run there."""
 ATTEMPTS = 3
 """Number of times that a lookup is begun whose files are removed or replaced, as retention and the cleaner do."""
 
@@ -237,9 +235,9 @@ def _reading(lookups: list[tuple[_ToRead, Lookup]]) -> Generator[None, None, Non
 
 
 def _advance(reading: Generator[None, None, None]) -> bool:
-    """Run lookups for `READ_S` seconds; return whether some are left."""
-    end_s = perf_counter() + READ_S
-    return any(perf_counter() >= end_s for _ in reading)
+    """Run lookups for a slice of the background thread; return whether some are left."""
+    budget = Budget(BACKGROUND_SLICE_S)
+    return any(budget.is_spent() for _ in reading)
 
 
 def _error(partition: Partition, failure: Exception) -> ErrorCode:

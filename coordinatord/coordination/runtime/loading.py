@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
+from coordinatord.base.budget import Budget
 from coordinatord.base.observe.logger import get_logger
 from coordinatord.base.observe.metrics import Metrics
 from coordinatord.broker.log.loader import ReplayedBatch
@@ -24,9 +25,6 @@ from coordinatord.coordination.runtime.log import Log
 from coordinatord.coordination.runtime.partitions import Partitions
 
 log = get_logger("coordinatord.coordination.runtime")
-
-SLICE_S = 0.003
-"""Maximum seconds that loading occupies the event loop before other work runs. Checked every thousand records or so."""
 
 PROGRESS_S = 5.0
 """Seconds between two progress lines of a long load."""
@@ -108,7 +106,7 @@ class Loading:
     # Internal
 
     async def _load(self, coordinator: Loadable, partition: int) -> None:
-        began_s = slice_began_s = time.monotonic()
+        began_s, budget = time.monotonic(), Budget()
         began_records = self.records
         steps = coordinator.load(partition, self._measured(coordinator.log.read(partition)))
         is_guest = self._is_guest
@@ -117,7 +115,7 @@ class Loading:
         try:
             for records in steps:
                 self.records += records
-                if time.monotonic() - slice_began_s > SLICE_S:
+                if budget.is_spent():
                     if not is_guest:
                         gc.freeze()
                         gc.enable()
@@ -126,7 +124,7 @@ class Loading:
                     await asyncio.sleep(0)
                     if not is_guest:
                         gc.disable()
-                    slice_began_s = time.monotonic()
+                    budget = Budget()
             if self.records > began_records and not is_guest:
                 gc.freeze()
         finally:

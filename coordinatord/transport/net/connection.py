@@ -7,7 +7,7 @@ requests, since their records follow in the log; their responses queue behind it
 Back-pressure. The connection stops reading while more than `MAX_WAITING_BYTES` wait behind a parked request or a full
 response queue, while the peer leaves responses unread (asyncio's `pause_writing`), and while the client is throttled.
 
-Turns. One read may bring thousands of requests: after `TURN_REQUESTS` or `TURN_BYTES` of them, or when `TURN_S` have
+Turns. One read may bring thousands of requests: after `TURN_REQUESTS` or `TURN_BYTES` of them, or when a slice has
 passed, other connections get their turn.
 """
 
@@ -17,6 +17,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
+from coordinatord.base.budget import SLICE_S
 from coordinatord.transport.net.limits import (
     COUNTED_BYTES,
     MAX_INCOMPLETE_BYTES,
@@ -42,11 +43,6 @@ TURN_REQUESTS: Final = 64
 """Maximum number of requests that one connection serves per turn of the event loop. One read brings thousands of small
 requests. Without the limit, 64 clients that sent as fast as they could caused turns of seconds, with all their requests
 in memory.
-"""
-
-TURN_S: Final = 0.004
-"""Maximum duration of one turn of a connection in seconds, equal to a slice (slices.SLICE_S): a request of a few bytes
-may cause long work.
 """
 
 TURN_BYTES: Final = 32 * 1024
@@ -271,7 +267,7 @@ class Connection(asyncio.Protocol):
         line.is_serving = True
         while served < stop and not line.stops and len(line.out) < TURN_ANSWER_BYTES:
             served += serve(self, frames, served, stop)
-            if served < stop and clock() - began_s >= TURN_S:
+            if served < stop and clock() - began_s >= SLICE_S:
                 break
         line.is_serving = False
         if line.out:

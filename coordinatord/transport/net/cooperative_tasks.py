@@ -1,9 +1,9 @@
 """Responses that are made in slices, so that no request holds the event loop for long.
 
 A handler whose work grows with its request, or with the coordinator's state, returns `CooperativeTask`: a generator
-that yields wherever it can be interrupted, and returns the response. The generator runs for `SLICE_S`; then other work
-has its turn. All generators of a process share these slices, in turn: a hundred such requests take longer, and delay
-others as little as one. The yielded value says when the generator continues:
+that yields wherever it can be interrupted, and returns the response. The generator runs for one `Budget`; then other
+work has its turn. All generators of a process share these slices, in turn: a hundred such requests take longer, and
+delay others as little as one. The yielded value says when the generator continues:
 
 - None: at its next turn;
 - a function: another thread calls it, and the `yield` returns its result or raises its exception;
@@ -22,13 +22,9 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final, Protocol, TypeVar
 
+from coordinatord.base.budget import Budget
 from coordinatord.base.observe.metrics import Metrics
 from coordinatord.base.threads import ThreadWorker, Worker, computing
-
-SLICE_S: Final = 0.004
-"""Maximum duration of a slice in seconds: the longest time that a request of another client waits, in addition to
-requests of its own kind.
-"""
 
 Element = TypeVar("Element")
 Made = TypeVar("Made")
@@ -171,11 +167,11 @@ class TaskScheduler:
     def _slice(self, running: _Running) -> None:
         steps, value, error = running.slices.steps, running.value, running.error
         running.value = running.error = None
-        end_s = perf_counter() + SLICE_S
+        budget = Budget()
         waits = steps.send(value) if error is None else steps.throw(error)
         while not isinstance(waits, Wait):
             if waits is None:
-                if perf_counter() >= end_s:
+                if budget.is_spent():
                     self._resume(running)
                     return
                 waits = next(steps)

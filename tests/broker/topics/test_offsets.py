@@ -218,7 +218,7 @@ def test_a_lookup_pauses(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(400):
         world.produce("orders", batch(b"", timestamp_ms=START_MS - number))
     world.produce("orders", batch(b"", timestamp_ms=START_MS + 21))
-    monkeypatch.setattr(offsets, "READ_S", 0.0)
+    monkeypatch.setattr(offsets, "BACKGROUND_SLICE_S", 0.0)
     steps = lookup(world, START_MS + 21)
     jobs = 0
     step = next(steps)

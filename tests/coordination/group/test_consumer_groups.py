@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 import pytest
 
+from coordinatord.base import budget
 from coordinatord.coordination.group import events
 from coordinatord.coordination.group.classic.step import HANDLERS
-from coordinatord.coordination.group.consumer.assignors import slices
 from coordinatord.coordination.group.consumer.assignors.spec import PartitionAssignorError, Slices
 from coordinatord.coordination.group.consumer.expressions import Expression
-from coordinatord.coordination.group.consumer.patterns import SLICE_WORK
+from coordinatord.coordination.group.consumer.patterns import MATCH_WORK
 from coordinatord.coordination.group.consumer.state import ConsumerState, MemberState
 from coordinatord.coordination.group.consumer.step import HANDLERS as CONSUMER_HANDLERS
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -192,7 +192,7 @@ def test_random_programs(seed: int) -> None:
 def test_random_programs_while_assignments_are_under_way(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Members come, go, are replaced and lose their coordinator while a heartbeat waits for an assignment."""
     program = Program(seed, interval_ms=0)
-    monkeypatch.setattr(slices, "_SLICE", program.chance.choice([2, 5, 20]))
+    monkeypatch.setattr(budget, "SLICE_WORK", program.chance.choice([2, 5, 20]))
     quiet: list[Callable[[], object]] = [
         program.heartbeat, program.heartbeat, program.heartbeat, program.join, program.leave, program.static,
         program.topics, program.resubscribe, program.restart,
@@ -207,7 +207,7 @@ def test_random_programs_while_assignments_are_under_way(seed: int, monkeypatch:
 @pytest.fixture
 def waiting(monkeypatch: pytest.MonkeyPatch) -> World:
     """A group of two static members; the heartbeat of the second one, "x", waits for an assignment."""
-    monkeypatch.setattr(slices, "_SLICE", 1)
+    monkeypatch.setattr(budget, "SLICE_WORK", 1)
     world = World(interval_ms=0)
     world.topics.put("a", 8)
     world.meanwhile = lambda: None
@@ -411,9 +411,9 @@ def test_many_expressions_are_resolved_in_slices(monkeypatch: pytest.MonkeyPatch
     while world.consumer.is_resolving:
         world.advance(1)
         assert world.now_ms < began_ms + 1_000
-    assert max(asked.values()) <= SLICE_WORK
+    assert max(asked.values()) <= budget.SLICE_WORK // MATCH_WORK
     assert asked.total() == 40 * 400
-    assert len(asked) >= 16
+    assert len(asked) >= 8
     resolved = world.consumer.resolved
     assert resolved.keys() == {f"t-{number:02}." for number in range(40) if number != 7}
     assert resolved["t-11."].topics == {f"t-11{digit}" for digit in range(10)}
@@ -428,7 +428,7 @@ def test_many_expressions_are_resolved_in_slices(monkeypatch: pytest.MonkeyPatch
 
 def test_a_group_that_goes_ends_what_it_was_resolving() -> None:
     world = World(interval_ms=0)
-    for number in range(2_000):
+    for number in range(4_000):
         world.topics.put(f"t-{number:03}", 1)
     fields = {"rebalance_timeout_ms": 1_000, "topic_partitions": [], "subscribed_topic_regex": "t.*"}
     world.heartbeat("one", 0, **fields)

@@ -24,7 +24,6 @@ from coordinatord.coordination.group.events import Join, Leave
 from coordinatord.coordination.group.result import NO_REASON, Dropped, Joined, Trigger
 from coordinatord.coordination.group.states import Cause, Why
 from coordinatord.coordination.service import ledger as ledger_module
-from coordinatord.coordination.service import ledger_writer
 from coordinatord.coordination.service.groups import GroupActor
 from coordinatord.server.daemon.daemon import Daemon as Server
 from coordinatord.testing.conform.raw_client import RawClient
@@ -367,7 +366,7 @@ async def end_together(data_dir: Path, records: int) -> list[int]:
 
 
 def test_many_that_end_together_do_not_keep_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_writer, "TURN_S", 0.0)
+    monkeypatch.setattr("coordinatord.base.budget.SLICE_S", 0.0)
     written = asyncio.run(asyncio.wait_for(end_together(tmp_path / "data", 40), 90))
     assert written == list(range(41)), "one a turn, if there is time for no more"
 

@@ -96,7 +96,7 @@ def test_the_pattern_is_not_asked_about_ids_of_others(world: World, monkeypatch:
 
 def test_ids_are_matched_on_another_thread_and_in_turns(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop may go on after each id, and so may the jobs of others."""
-    monkeypatch.setattr(apis, "MATCHING_S", 0.0)
+    monkeypatch.setattr(apis, "BACKGROUND_SLICE_S", 0.0)
     slices = world.handlers[LIST](Context(world, LIST, 2), ListTransactionsRequest(transactional_id_pattern=".*"))
     assert isinstance(slices, CooperativeTask)
     jobs = pauses = 0

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
+import coordinatord.base.budget
 import coordinatord.base.clocks.timers
 import coordinatord.coordination.runtime.loading
 import coordinatord.server.daemon.daemon
@@ -205,14 +206,10 @@ def machine_clock_hidden(load_ms: Callable[[], int]) -> Iterator[None]:
     def nothing(*_args: object) -> None:
         return
 
-    slice_s = coordinatord.coordination.runtime.loading.SLICE_S / SLICE_LOOKS
+    slice_s = coordinatord.base.budget.SLICE_S / SLICE_LOOKS
     replaced: list[tuple[Any, str, Any]] = [
         (Loading, "_load", load_slowly),
-        (
-            coordinatord.base.clocks.timers,
-            "perf_counter",
-            _Looks(coordinatord.base.clocks.timers.SLICE_S / SLICE_LOOKS),
-        ),
+        (coordinatord.base.budget, "perf_counter", _Looks(slice_s)),
         (
             coordinatord.base.clocks.timers,
             "thread_time",

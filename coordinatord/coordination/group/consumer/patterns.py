@@ -13,6 +13,7 @@ from collections.abc import Generator
 from enum import IntEnum
 from typing import NamedTuple
 
+from coordinatord.base.budget import Work
 from coordinatord.coordination.group.consumer.expressions import InvalidExpression, compile_expression
 from coordinatord.coordination.group.consumer.group_epoch import raise_epoch
 from coordinatord.coordination.group.consumer.rebalance_triggers import (
@@ -30,14 +31,13 @@ from coordinatord.coordination.group.state import Group
 
 LEAST_INTERVAL_MS = 10_000
 
-SLICE_WORK = 1_000
-"""Units of work of one step, some two milliseconds. A group may have as many expressions as members, and there may be
-ten thousand topics: Kafka resolves them on a separate thread.
-"""
-SIZE_OF_A_UNIT = 100
+# Units of `Work`. A group may have as many expressions as members, and there may be ten thousand topics: Kafka resolves
+# them on a separate thread.
+MATCH_WORK = 2
+SIZE_OF_A_UNIT = 50
 """Instructions of a compiled expression that cost one unit, for each name."""
-COMPILE_WORK = 100
-CHARACTERS_OF_A_UNIT = 10
+COMPILE_WORK = 200
+CHARACTERS_OF_A_UNIT = 5
 ASK_WORK = 3
 
 
@@ -174,32 +174,26 @@ def _matches(expressions: list[str], names: list[str], may_describe: MayDescribe
     expression that another program has logged, and that is not valid here, matches nothing.
     """
     found: dict[str, list[str]] = {}
-    work = 0
+    work = Work()
     for expression in expressions:
         matched = found[expression] = []
-        work += COMPILE_WORK + len(expression) // CHARACTERS_OF_A_UNIT
-        if work > SLICE_WORK:
+        if work.done(COMPILE_WORK + len(expression) // CHARACTERS_OF_A_UNIT):
             yield None
-            work = 0
         try:
             compiled = compile_expression(expression)
         except InvalidExpression:
             continue
-        cost = 1 + compiled.size // SIZE_OF_A_UNIT
+        cost = MATCH_WORK + compiled.size // SIZE_OF_A_UNIT
         for name in names:
-            work += cost
-            if work > SLICE_WORK:
+            if work.done(cost):
                 yield None
-                work = cost
             if compiled.matches(name):
                 matched.append(name)
     denied: set[str] = set()
     if may_describe is not None:
         for name in dict.fromkeys(name for matched in found.values() for name in matched):
-            work += ASK_WORK
-            if work > SLICE_WORK:
+            if work.done(ASK_WORK):
                 yield None
-                work = ASK_WORK
             if not may_describe(name):
                 denied.add(name)
     return {expression: frozenset(matched) - denied for expression, matched in found.items()}

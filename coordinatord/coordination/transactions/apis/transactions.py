@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from time import perf_counter
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
+from coordinatord.base.budget import BACKGROUND_SLICE_S, Budget
 from coordinatord.broker.topics.markers import Marker
 from coordinatord.broker.topics.names import INTERNAL, OFFSETS_TOPIC
 from coordinatord.coordination.group.consumer.expressions import Expression, InvalidExpression, compile_expression
@@ -60,9 +60,6 @@ BUMPING_ADD_FROM = 4
 """From this version on, brokers send AddPartitionsToTxn for producers that follow transaction version 2."""
 BUMPING_END_FROM = 5
 """From this version on, EndTxn is sent by producers that follow transaction version 2."""
-
-MATCHING_S: Final = 0.020
-"""Seconds for which ids are matched on the other thread before it runs a job of another request."""
 
 
 class Topics(Protocol):
@@ -380,11 +377,11 @@ def _matching(expression: Expression, actors: Sequence[TransactionActor]) -> Tas
     waiting = iter(actors)
 
     def match_some() -> bool:
-        end_s = perf_counter() + MATCHING_S
+        budget = Budget(BACKGROUND_SLICE_S)
         for actor in waiting:
             if expression.matches(actor.id):
                 found.append(actor)
-            if perf_counter() >= end_s:
+            if budget.is_spent():
                 return True
         return False
 

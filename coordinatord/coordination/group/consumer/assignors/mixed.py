@@ -12,10 +12,11 @@ from __future__ import annotations
 import base64
 from collections.abc import Generator, Iterable
 
+from coordinatord.base.budget import Work
 from coordinatord.coordination.group.consumer.assignors.assignment_builder import Draft, known
 from coordinatord.coordination.group.consumer.assignors.balancer import Balancer
 from coordinatord.coordination.group.consumer.assignors.java_hash_map import ordered, roomy, uuid_order
-from coordinatord.coordination.group.consumer.assignors.slices import Work, member_order, topic_sizes
+from coordinatord.coordination.group.consumer.assignors.slices import member_order, topic_sizes
 from coordinatord.coordination.group.consumer.assignors.spec import (
     UUID,
     Assignment,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from coordinatord.base.budget import Work
 from coordinatord.coordination.group.consumer.assignors.java_hash_map import (
     UUIDS,
     collected,
@@ -15,7 +16,7 @@ from coordinatord.coordination.group.consumer.assignors.java_hash_map import (
     roomy,
     string_order,
 )
-from coordinatord.coordination.group.consumer.assignors.slices import Work, member_order, topic_sizes
+from coordinatord.coordination.group.consumer.assignors.slices import member_order, topic_sizes
 from coordinatord.coordination.group.consumer.assignors.spec import (
     UUID,
     Assignment,

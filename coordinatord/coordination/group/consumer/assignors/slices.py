@@ -6,28 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from coordinatord.base.budget import Work
 from coordinatord.coordination.group.consumer.assignors.java_hash_map import SMALLEST_TABLE, STRINGS, HashTable
 from coordinatord.coordination.group.consumer.assignors.spec import UUID, GroupSpec, TopicsImage
-
-_SLICE = 4_000
-"""Units of work, each about a microsecond, between two yields."""
-
-
-class Work:
-    """Counter of the work done since the last yield."""
-
-    __slots__ = ("_left",)
-
-    def __init__(self) -> None:
-        self._left = _SLICE
-
-    def done(self, units: int = 1) -> bool:
-        """Add units of work: partitions, or steps that take about as long. Return True if the caller must yield now."""
-        self._left -= units
-        if self._left > 0:
-            return False
-        self._left = _SLICE
-        return True
 
 
 def topic_sizes(spec: GroupSpec, topics: TopicsImage) -> dict[UUID, int]:

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 
+from coordinatord.base.budget import Work
 from coordinatord.coordination.group.consumer.assignors import mixed
 from coordinatord.coordination.group.consumer.assignors.assignment_builder import Draft, held, known
 from coordinatord.coordination.group.consumer.assignors.java_hash_map import SMALLEST_TABLE, UUIDS, copied
-from coordinatord.coordination.group.consumer.assignors.slices import Work, member_order, topic_sizes
+from coordinatord.coordination.group.consumer.assignors.slices import member_order, topic_sizes
 from coordinatord.coordination.group.consumer.assignors.spec import (
     UUID,
     Assignment,
