@@ -40,7 +40,8 @@ HOT = {
     "coordinatord/coordination/group/consumer": (
         "group_epoch heartbeat reconcile records replay sessions state step validation"
     ),
-    "coordinatord/coordination/group/consumer/assignors": "assignment_builder slices java_hash_map uniform",
+    "coordinatord/coordination/group/consumer/assignors": "assignment_builder slices uniform",
+    "coordinatord/coordination/group/consumer/java_collections": "hash_map",
     "coordinatord/coordination/group/offsets": "fencing committed pending",
     "coordinatord/coordination/runtime": (
         "actors error_responses parked_responses partitions runtime topic_log versions"

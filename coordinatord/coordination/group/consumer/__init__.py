@@ -24,5 +24,6 @@ classic_members.py     classic requests to a consumer group
 consumer_protocol.py   the subscriptions and assignments of classic consumers
 expressions.py         compilation of regular expressions
 metadata_hash.py       the hash by which a group detects changes of its topics
+java_collections/      the iteration order of Java's hash tables
 assignors/             Kafka's server-side assignors, uniform and range
 """

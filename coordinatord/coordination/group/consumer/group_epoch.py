@@ -10,7 +10,10 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from coordinatord.coordination.group.consumer.assignors import ASSIGNORS
-from coordinatord.coordination.group.consumer.assignors.java_hash_map import (
+from coordinatord.coordination.group.consumer.assignors.spec import Assignment, GroupSpec, MemberSpec
+from coordinatord.coordination.group.consumer.epoch_record import assigning
+from coordinatord.coordination.group.consumer.epoch_record import begin as begin_account
+from coordinatord.coordination.group.consumer.java_collections.hash_map import (
     SMALLEST_TIMELINE,
     STRINGS,
     name_set,
@@ -19,9 +22,7 @@ from coordinatord.coordination.group.consumer.assignors.java_hash_map import (
     timeline_table,
     union,
 )
-from coordinatord.coordination.group.consumer.assignors.spec import Assignment, GroupSpec, JavaSet, MemberSpec
-from coordinatord.coordination.group.consumer.epoch_record import assigning
-from coordinatord.coordination.group.consumer.epoch_record import begin as begin_account
+from coordinatord.coordination.group.consumer.java_collections.java_set import JavaSet
 from coordinatord.coordination.group.consumer.rebalance_triggers import topics_changed
 from coordinatord.coordination.group.consumer.records import (
     assignment_epoch_record,

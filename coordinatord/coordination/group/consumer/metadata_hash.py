@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 import xxhash
 
-from coordinatord.coordination.group.consumer.assignors.java_hash_map import string_order
 from coordinatord.coordination.group.consumer.assignors.spec import UUID
+from coordinatord.coordination.group.consumer.java_collections.hash_map import string_order
 
 NO_TOPICS = 0
 """The hash of a group that subscribes to no topic that exists."""

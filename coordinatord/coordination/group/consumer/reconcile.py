@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sized
 
 from coordinatord.coordination.group.consumer.assignors.assignment_builder import held
-from coordinatord.coordination.group.consumer.assignors.java_hash_map import (
+from coordinatord.coordination.group.consumer.java_collections.hash_map import (
     INTEGERS,
     SMALLEST_TABLE,
     UUIDS,

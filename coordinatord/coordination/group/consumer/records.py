@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from coordinatord.coordination.group.consumer.assignors.java_hash_map import INTEGERS, UUIDS, placed
+from coordinatord.coordination.group.consumer.java_collections.hash_map import INTEGERS, UUIDS, placed
 from coordinatord.coordination.group.consumer.state import (
     ConsumerGroup,
     ConsumerMember,

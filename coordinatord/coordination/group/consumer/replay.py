@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from coordinatord.coordination.group.consumer.assignors.spec import JavaSet
+from coordinatord.coordination.group.consumer.java_collections.java_set import JavaSet
 from coordinatord.coordination.group.consumer.records import epochs_of, state_of
 from coordinatord.coordination.group.consumer.state import LEAVING, ConsumerGroup, ConsumerMember, MemberState, Resolved
 from kafka_wire.records.consumer_group import (

@@ -31,8 +31,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from coordinatord.coordination.group.consumer.assignors.java_hash_map import SMALLEST_TIMELINE, timeline_table
 from coordinatord.coordination.group.consumer.assignors.spec import Slices
+from coordinatord.coordination.group.consumer.java_collections.hash_map import SMALLEST_TIMELINE, timeline_table
 from coordinatord.coordination.group.consumer.metadata_hash import group_hash
 from coordinatord.coordination.group.consumer.topics import Topic, Topics
 from coordinatord.coordination.group.states import ConsumerState as ConsumerState

@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from coordinatord.coordination.group.consumer.assignors import assign
-from coordinatord.coordination.group.consumer.assignors.java_hash_map import (
+from coordinatord.coordination.group.consumer.assignors.spec import (
+    UUID,
+    Assignment,
+    GroupSpec,
+    MemberSpec,
+    PartitionAssignorError,
+)
+from coordinatord.coordination.group.consumer.java_collections.hash_map import (
     INTEGERS,
     STRINGS,
     UUIDS,
@@ -24,14 +31,7 @@ from coordinatord.coordination.group.consumer.assignors.java_hash_map import (
     timeline_table,
     union,
 )
-from coordinatord.coordination.group.consumer.assignors.spec import (
-    UUID,
-    Assignment,
-    GroupSpec,
-    JavaSet,
-    MemberSpec,
-    PartitionAssignorError,
-)
+from coordinatord.coordination.group.consumer.java_collections.java_set import JavaSet
 from tests.coordination.group.consumer.groups import Topics
 
 RECORDED = Path(__file__).parent / "kafka_assignments.json.xz"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from coordinatord.coordination.group.consumer.assignors.spec import UUID, GroupSpec, JavaSet, MemberSpec
+from coordinatord.coordination.group.consumer.assignors.spec import UUID, GroupSpec, MemberSpec
+from coordinatord.coordination.group.consumer.java_collections.java_set import JavaSet
 
 
 def topic_id(number: int) -> UUID:

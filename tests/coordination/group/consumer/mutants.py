@@ -17,10 +17,11 @@ import coordinatord.coordination.group.consumer as package
 SOURCES = Path(package.__file__).parent
 CASES = {
     "assignors": "tests.coordination.group.consumer.assignor_cases",
+    "java_collections": "tests.coordination.group.consumer.assignor_cases",
     "expressions": "tests.coordination.group.consumer.expression_cases",
     "metadata_hash": "tests.coordination.group.consumer.hash_cases",
 }
-HASH_MAP, TREE_BIN = "assignors.java_hash_map", "assignors.java_tree_bin"
+HASH_MAP, TREE_BIN = "java_collections.hash_map", "java_collections.tree_bin"
 BUILDER = "assignors.assignment_builder"
 RELOADED = (*(f"{package.__name__}.{each}" for each in CASES), *CASES.values())
 

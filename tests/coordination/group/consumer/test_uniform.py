@@ -5,13 +5,9 @@ from __future__ import annotations
 import pytest
 
 from coordinatord.coordination.group.consumer.assignors import assign
-from coordinatord.coordination.group.consumer.assignors.java_hash_map import STRINGS, _hash, collected
-from coordinatord.coordination.group.consumer.assignors.spec import (
-    GroupSpec,
-    JavaSet,
-    MemberSpec,
-    PartitionAssignorError,
-)
+from coordinatord.coordination.group.consumer.assignors.spec import GroupSpec, MemberSpec, PartitionAssignorError
+from coordinatord.coordination.group.consumer.java_collections.hash_map import STRINGS, _hash, collected
+from coordinatord.coordination.group.consumer.java_collections.java_set import JavaSet
 from tests.coordination.group.consumer.groups import T1, T2, T3, Topics, group, member, shown, topic_id
 from tests.coordination.group.consumer.test_assignors import loads, sliced
 

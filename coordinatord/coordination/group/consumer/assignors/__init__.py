@@ -1,4 +1,4 @@
-"""Kafka's server-side assignors, with exactly Kafka's results, in Kafka's order.
+"""Kafka's server-side assignors, with exactly Kafka's results, in Kafka's order (see java_collections).
 
 spec.py                the input and the output of an assignor
 range.py               one run of each topic for each member
@@ -6,8 +6,6 @@ uniform.py             equal numbers of partitions for each member; all members 
 mixed.py               equal numbers where members subscribe to different topics; balancer.py selects the members
 slices.py              the order of members, and the points at which other work may run
 assignment_builder.py  a member's assignment while it is changed
-java_hash_map.py       the iteration order of Java's hash tables, which decides some results
-java_tree_bin.py       the iteration order of long buckets
 
 An assignor is a generator: the caller resumes it until it returns, and serves other requests in between. Its input is
 the state of the group and of the topics at its first step.

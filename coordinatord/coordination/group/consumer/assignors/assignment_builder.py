@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from coordinatord.coordination.group.consumer.assignors.java_hash_map import (
+from coordinatord.coordination.group.consumer.assignors.spec import UUID
+from coordinatord.coordination.group.consumer.java_collections.hash_map import (
     INTEGERS,
     SMALLEST_TABLE,
     UUIDS,
@@ -15,7 +16,7 @@ from coordinatord.coordination.group.consumer.assignors.java_hash_map import (
     roomy,
     table_size,
 )
-from coordinatord.coordination.group.consumer.assignors.spec import UUID, JavaSet
+from coordinatord.coordination.group.consumer.java_collections.java_set import JavaSet
 
 _MAY_BE_A_TREE = 9
 

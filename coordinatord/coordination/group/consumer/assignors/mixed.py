@@ -15,7 +15,6 @@ from collections.abc import Generator, Iterable
 from coordinatord.base.budget import Work
 from coordinatord.coordination.group.consumer.assignors.assignment_builder import Draft, known
 from coordinatord.coordination.group.consumer.assignors.balancer import Balancer
-from coordinatord.coordination.group.consumer.assignors.java_hash_map import ordered, roomy, uuid_order
 from coordinatord.coordination.group.consumer.assignors.slices import member_order, topic_sizes
 from coordinatord.coordination.group.consumer.assignors.spec import (
     UUID,
@@ -25,6 +24,7 @@ from coordinatord.coordination.group.consumer.assignors.spec import (
     Slices,
     TopicsImage,
 )
+from coordinatord.coordination.group.consumer.java_collections.hash_map import ordered, roomy, uuid_order
 
 _ROUNDS = 16
 _NOBODY = -1

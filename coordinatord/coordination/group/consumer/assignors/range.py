@@ -9,23 +9,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coordinatord.base.budget import Work
-from coordinatord.coordination.group.consumer.assignors.java_hash_map import (
+from coordinatord.coordination.group.consumer.assignors.slices import member_order, topic_sizes
+from coordinatord.coordination.group.consumer.assignors.spec import (
+    UUID,
+    Assignment,
+    GroupSpec,
+    PartitionAssignorError,
+    Slices,
+    TopicsImage,
+)
+from coordinatord.coordination.group.consumer.java_collections.hash_map import (
     UUIDS,
     collected,
     ordered,
     roomy,
     string_order,
 )
-from coordinatord.coordination.group.consumer.assignors.slices import member_order, topic_sizes
-from coordinatord.coordination.group.consumer.assignors.spec import (
-    UUID,
-    Assignment,
-    GroupSpec,
-    JavaSet,
-    PartitionAssignorError,
-    Slices,
-    TopicsImage,
-)
+from coordinatord.coordination.group.consumer.java_collections.java_set import JavaSet
 
 
 @dataclass(slots=True)

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from coordinatord.base.budget import Work
-from coordinatord.coordination.group.consumer.assignors.java_hash_map import SMALLEST_TABLE, STRINGS, HashTable
 from coordinatord.coordination.group.consumer.assignors.spec import UUID, GroupSpec, TopicsImage
+from coordinatord.coordination.group.consumer.java_collections.hash_map import SMALLEST_TABLE, STRINGS, HashTable
 
 
 def topic_sizes(spec: GroupSpec, topics: TopicsImage) -> dict[UUID, int]:

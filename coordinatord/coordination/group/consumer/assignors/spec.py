@@ -4,9 +4,9 @@ Kafka's results depend on the iteration order of its hash tables, which depends 
 them. So the order of an assignor's input is significant:
 
 - `GroupSpec.members`: the order in which TargetAssignmentBuilder puts members into its HashMap. That is the iteration
-  order of the group's TimelineHashMap (`tables.timeline_order`), then members that the step adds or updates.
-- `MemberSpec.topic_ids`: a `JavaSet` in the iteration order of the member's set of topic names (`tables.name_set`, and
-  `tables.union` with the matches of its expression). A plain frozenset is read in ascending order.
+  order of the group's TimelineHashMap (`hash_map.timeline_order`), then members that the step adds or updates.
+- `MemberSpec.topic_ids`: a `JavaSet` in the iteration order of the member's set of topic names (`hash_map.name_set`,
+  and `hash_map.union` with the matches of its expression). A plain frozenset is read in ascending order.
 - `MemberSpec.assigned`: topics and partitions as in the record of the member's target assignment, which is as an
   assignor returned them. A plain frozenset of partitions is read in ascending order.
 
@@ -15,11 +15,9 @@ A caller that needs a correct result, but not Kafka's own, may ignore the order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, TypeVar
-
-K = TypeVar("K")
+from typing import Protocol, TypeAlias
 
 UUID: TypeAlias = bytes
 """A topic's id: 16 bytes, as everywhere in kafka_wire."""
@@ -27,27 +25,6 @@ UUID: TypeAlias = bytes
 
 class PartitionAssignorError(Exception):
     """No assignment can be computed: Kafka's PartitionAssignorException, for which clients get UNKNOWN_SERVER_ERROR."""
-
-
-class JavaSet(frozenset[K]):
-    """A frozenset that iterates in the order in which a set of Java would."""
-
-    __slots__ = ("_order",)
-
-    _order: tuple[K, ...]
-
-    def __new__(cls, order: Iterable[K] = ()) -> JavaSet[K]:
-        """`order`: distinct elements in iteration order."""
-        elements = tuple(order)
-        self = super().__new__(cls, elements)
-        self._order = elements
-        return self
-
-    def __iter__(self) -> Iterator[K]:
-        return iter(self._order)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return JavaSet, (self._order,)
 
 
 @dataclass(frozen=True, slots=True)

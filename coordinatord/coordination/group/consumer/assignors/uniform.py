@@ -15,7 +15,6 @@ from operator import itemgetter
 from coordinatord.base.budget import Work
 from coordinatord.coordination.group.consumer.assignors import mixed
 from coordinatord.coordination.group.consumer.assignors.assignment_builder import Draft, held, known
-from coordinatord.coordination.group.consumer.assignors.java_hash_map import SMALLEST_TABLE, UUIDS, copied
 from coordinatord.coordination.group.consumer.assignors.slices import member_order, topic_sizes
 from coordinatord.coordination.group.consumer.assignors.spec import (
     UUID,
@@ -25,6 +24,7 @@ from coordinatord.coordination.group.consumer.assignors.spec import (
     Slices,
     TopicsImage,
 )
+from coordinatord.coordination.group.consumer.java_collections.hash_map import SMALLEST_TABLE, UUIDS, copied
 
 _AT_ONCE = 500
 """Number of partitions that a member gets or loses between two checks of the work done."""

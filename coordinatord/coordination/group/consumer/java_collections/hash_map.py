@@ -2,7 +2,7 @@
 
 A HashMap iterates by bucket, and within a bucket by insertion: `put` adds at the end, `computeIfAbsent` at the front.
 It grows when it is three quarters full and never shrinks. A bucket that gets too long makes a small table grow and
-turns into a tree in a large one (`java_tree_bin.py`). This happens in practice: partitions assigned in turn to 64
+turns into a tree in a large one (`tree_bin.py`). This happens in practice: partitions assigned in turn to 64
 members, so 0, 64, 128 … for the first one, all fall into one bucket.
 """
 
@@ -15,8 +15,8 @@ from itertools import count
 from operator import eq
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from coordinatord.coordination.group.consumer.assignors.java_tree_bin import Tree
-from coordinatord.coordination.group.consumer.assignors.spec import UUID, JavaSet
+from coordinatord.coordination.group.consumer.java_collections.java_set import JavaSet
+from coordinatord.coordination.group.consumer.java_collections.tree_bin import Tree
 from kafka_wire.java import string_hash
 
 K = TypeVar("K")
@@ -56,7 +56,7 @@ def _spread(value: int) -> int:
     return (value ^ value >> 16) & 0xFFFFFFFF
 
 
-def uuid_order(topic_id: UUID) -> tuple[int, int]:
+def uuid_order(topic_id: bytes) -> tuple[int, int]:
     """Return the sort key of Uuid.compareTo: two signed longs."""
     high, low = _UUID_LONGS.unpack(topic_id)
     return high, low
@@ -67,7 +67,7 @@ def string_order(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 
-def _spread_uuid(topic_id: UUID) -> int:
+def _spread_uuid(topic_id: bytes) -> int:
     a, b, c, d = _UUID_WORDS.unpack(topic_id)
     return _spread(a ^ b ^ c ^ d)
 
@@ -85,7 +85,7 @@ def _same(value: int) -> int:
 
 INTEGERS: Kind[int] = Kind(_spread, _same)
 """Partitions, which are not negative."""
-UUIDS: Kind[UUID] = Kind(_spread_uuid, uuid_order)
+UUIDS: Kind[bytes] = Kind(_spread_uuid, uuid_order)
 STRINGS: Kind[str] = Kind(_spread_string, string_order)
 
 
