@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from coordinatord.base.observe.metrics import Metrics
-from coordinatord.server.access.error_responses import refusal
 from coordinatord.transport.net.api_versions import ApiVersions
 from coordinatord.transport.net.connection import Connection
 from coordinatord.transport.net.connections import Connections
@@ -25,7 +24,7 @@ from kafka_wire.headers import RequestHeader, write_request_header
 from kafka_wire.lengths import read_tags
 from kafka_wire.records.batch import BatchBuilder, Records, read_header
 from kafka_wire.records.key_values import key_values
-from kafka_wire.registry import Codec
+from kafka_wire.registry import Codec, error_response
 from kafka_wire.schema import schema_of
 
 
@@ -205,7 +204,7 @@ def make_door(
         (gate or Gate()).hold,
         TaskScheduler(turns.call_soon),
         clock=clock,
-        refusal=refusal,
+        refusal=error_response,
     )
 
 

@@ -164,6 +164,23 @@ def error_of(code: int) -> ErrorCode:
 CODES = {code.value: code for code in ErrorCode}
 
 
+_MESSAGES = {
+    ErrorCode.UNKNOWN_SERVER_ERROR: "The server experienced an unexpected error when processing the request.",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED: "The throttling quota has been exceeded.",
+}
+
+
+def message_of(code: ErrorCode) -> str:
+    """Return Kafka's text for the code (`Errors.message`), or the code's name for codes that no error response of a
+    server contains.
+    """
+    return _MESSAGES.get(code, code.name)
+
+
 class DecodeError(Exception):
     """Raised if the bytes are not a valid message of the expected type. The only exception that a decoder raises."""
 

@@ -7,6 +7,7 @@ use: a client uses about fifteen of the two hundred pairs, and importing the res
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from kafka_wire import errors
 from kafka_wire.api_key import ApiKey
 from kafka_wire.codecs import decoder, encoder
+from kafka_wire.errors import ErrorCode
 from kafka_wire.headers import response_header_is_flexible
 from kafka_wire.schema import Versions, schema_of
 
@@ -66,6 +68,19 @@ def versions_of(api_key: int) -> Versions:
     from kafka_wire.generated.versions import VERSIONS
 
     return Versions(*VERSIONS[api_key])
+
+
+def error_response(request: Any, version: int, code: ErrorCode) -> Any:
+    """Return the response to `request` in `version` with the error `code`, in each place where the API has its errors.
+
+    That is what the function of this name beside the request's declaration returns; without one, the API has only a
+    top-level error code. Kafka's counterpart is `AbstractRequest.getErrorResponse`.
+    """
+    module = sys.modules[type(request).__module__]
+    own = getattr(module, "error_response", None)
+    if own is not None:
+        return own(request, version, code)
+    return getattr(module, type(request).__name__.removesuffix("Request") + "Response")(error_code=code)
 
 
 class _Codecs(dict[int, Codec]):

@@ -33,7 +33,6 @@ from coordinatord.broker.topics.produce_responses import (
     appended,
     led_elsewhere,
     not_written,
-    refuse_all,
     refused_transactional,
     refused_with,
     rejected_records,
@@ -48,6 +47,7 @@ from kafka_wire.api.produce import (
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
+    error_response,
 )
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
@@ -153,7 +153,8 @@ class ProduceRequestHandler:
         if isinstance(transactional, ErrorCode):
             several = transactional is ErrorCode.INVALID_PRODUCER_ID_MAPPING
             message = "Transactional records contained more than one producer ID" if several else None
-            return self._answer(context, request, refuse_all(request, transactional, message), 0)
+            response = error_response(request, context.api_version, transactional, message)
+            return self._answer(context, request, response, 0)
         participation = self._participation(request, context.api_version, transactional, told)
         if participation.ask is not None:
             markers = self._markers(transactional)
@@ -187,7 +188,8 @@ class ProduceRequestHandler:
 
     def _give_up(self, context: RequestContext, request: ProduceRequest) -> None:
         """Respond with an error after the log has failed."""
-        response = self._answer(context, request, refuse_all(request, ErrorCode.KAFKA_STORAGE_ERROR), 0)
+        failed = error_response(request, context.api_version, ErrorCode.KAFKA_STORAGE_ERROR)
+        response = self._answer(context, request, failed, 0)
         if response is not None:
             context.reply(response)
 
@@ -417,7 +419,7 @@ def _admitted(context: RequestContext, request: ProduceRequest) -> ProduceReques
     if not denied:
         return request
     refused = ProduceRequest(topic_data=denied)
-    admitted.refused = refuse_all(refused, ErrorCode.TOPIC_AUTHORIZATION_FAILED).responses
+    admitted.refused = error_response(refused, context.api_version, ErrorCode.TOPIC_AUTHORIZATION_FAILED).responses
     allowed = [topic for topic in request.topic_data if may(topic.name, topic.topic_id)]
     return ProduceRequest(request.transactional_id, request.acks, request.timeout_ms, allowed)
 

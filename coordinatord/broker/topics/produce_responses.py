@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from coordinatord.broker.topics.partition import Partition
-from coordinatord.broker.topics.repeated import last_batches, repeats
 from kafka_wire.api.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     PartitionProduceResponse,
-    ProduceRequest,
     ProduceResponse,
-    TopicProduceResponse,
 )
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.produced import Rejected
@@ -88,25 +85,6 @@ def rejected_records(index: int, rejected: Rejected, partition: Partition) -> Pa
         )
         message += f", and only showing the first three errors at most: [{first}]"
     return PartitionProduceResponse(index, error, -1, -1, start, faults, message, _NO_LEADER)
-
-
-def refuse_all(request: ProduceRequest, error: ErrorCode, message: str | None = None) -> ProduceResponse:
-    """Return a response with the same error for each partition."""
-    if repeats(request):
-        request, _ = last_batches(request, {})
-    return ProduceResponse(
-        [
-            TopicProduceResponse(
-                topic.name,
-                topic.topic_id,
-                [
-                    PartitionProduceResponse(data.index, error, -1, -1, -1, [], message, _NO_LEADER)
-                    for data in topic.partition_data
-                ],
-            )
-            for topic in request.topic_data
-        ]
-    )
 
 
 def not_written(response: ProduceResponse) -> ProduceResponse:

@@ -3,7 +3,6 @@
 table.py                the permissions that each API needs; start here
 rules.py                the kinds of rules in the table
 special.py              rules of single APIs
-error_responses.py      the responses that carry an authorization error
 guard.py                applies the rules before the handlers
 authorized_fastpath.py  lets shortcuts respond to requests that were authorized before
 acls.py                 CreateAcls, DescribeAcls, DeleteAcls

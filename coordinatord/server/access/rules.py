@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import Any, Final, Protocol
 
-from coordinatord.server.access.error_responses import refusal
 from coordinatord.transport.net.request import RequestContext
 from coordinatord.transport.security.authorizer import CLUSTER_NAME, Authorizer, Operation, ResourceType
 from kafka_wire.errors import ErrorCode
+from kafka_wire.registry import error_response
 
 Handler = Callable[[RequestContext, Any], Any]
 
@@ -114,7 +114,7 @@ def needs(operation: Operation, resource_type: ResourceType, name_of: NameOf = c
     def rule(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
         if client.may(operation, resource_type, name_of(request)):
             return handler(context, request)
-        return refusal(request, context.api_version, ERRORS[resource_type])
+        return error_response(request, context.api_version, ERRORS[resource_type])
 
     return rule
 
@@ -174,7 +174,7 @@ class Parts:
         """Return the error response to a request for these parts alone."""
         alone = copy.copy(request)
         setattr(alone, self.asked, some)
-        return refusal(alone, version, error)
+        return error_response(alone, version, error)
 
     def _add(self, response: Any, added: Iterable[Any]) -> Any:
         # An error response to the whole request, such as after a failure of the log, already has all parts.

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 from coordinatord.broker.topics.describe import by_one_identity
 from coordinatord.coordination.runtime.versions import fetch_error, fetch_groups, fetch_response
-from coordinatord.server.access.error_responses import refusal
 from coordinatord.server.access.rules import ERRORS, Client, Handler, May, Parts, amend
 from coordinatord.transport.net.request import RequestContext
 from coordinatord.transport.security.authorizer import Operation, ResourceType
 from kafka_wire.api.consumer_group_describe import DescribedGroup
 from kafka_wire.errors import ErrorCode
+from kafka_wire.registry import error_response
 from kafka_wire.schema import ZERO_UUID
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ def producing(client: Client, context: RequestContext, request: Any, handler: Ha
     if _has_transactional(request):
         name = request.transactional_id
         if name is None or not client.may(WRITE, TRANSACTION, name):
-            return refusal(request, context.api_version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            return error_response(request, context.api_version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     _checked_within(context, lambda name, topic_id: client.may_topic(WRITE, name, topic_id))
     return handler(context, request)
 
@@ -99,7 +99,7 @@ def metadata(client: Client, context: RequestContext, request: Any, handler: Han
 
     if all(may(client, topic) is not None for topic in asked):  # the brokers are in the response nevertheless
         request.allow_auto_topic_creation = False
-        denied = refusal(request, context.api_version, NO_TOPIC).topics
+        denied = error_response(request, context.api_version, NO_TOPIC).topics
         request.topics = []
         amend(context, lambda response: _with_topics(response, denied))
         return handler(context, request)
@@ -313,12 +313,12 @@ def find_coordinator(client: Client, context: RequestContext, request: Any, hand
     resource_type = {0: GROUP, 1: TRANSACTION}.get(request.key_type)
     if resource_type is None:
         if request.key_type == 2 and context.api_version >= 6 and not client.may_cluster(Operation.CLUSTER_ACTION):
-            return refusal(request, context.api_version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            return error_response(request, context.api_version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return handler(context, request)
     if context.api_version < 4:
         if client.may(DESCRIBE, resource_type, request.key):
             return handler(context, request)
-        return refusal(request, context.api_version, ERRORS[resource_type])
+        return error_response(request, context.api_version, ERRORS[resource_type])
 
     def may(client: Client, key: str) -> ErrorCode | None:
         return None if client.may(DESCRIBE, resource_type, key) else ERRORS[resource_type]
@@ -331,10 +331,10 @@ def sync_group(client: Client, context: RequestContext, request: Any, handler: H
     precedes permissions.
     """
     if context.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
-        return refusal(request, context.api_version, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        return error_response(request, context.api_version, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if client.may(READ, GROUP, request.group_id):
         return handler(context, request)
-    return refusal(request, context.api_version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    return error_response(request, context.api_version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
 
 def group_operations(client: Client, request: Any, response: Any) -> None:
@@ -357,7 +357,7 @@ def subscribed_topics(client: Client, context: RequestContext, request: Any, han
     names: Sequence[str] = request.subscribed_topic_names or ()
     if all(client.may_describe(name) for name in names):
         return matched_topics(client, context, request, handler)
-    return refusal(request, context.api_version, NO_TOPIC)
+    return error_response(request, context.api_version, NO_TOPIC)
 
 
 def matched_topics(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
@@ -401,7 +401,7 @@ def init_producer_id(client: Client, context: RequestContext, request: Any, hand
         is_allowed = client.may_cluster(Operation.IDEMPOTENT_WRITE) or client.authorizer.allows_some(
             client.principal, client.host, WRITE, TOPIC
         )
-    return handler(context, request) if is_allowed else refusal(request, context.api_version, error)
+    return handler(context, request) if is_allowed else error_response(request, context.api_version, error)
 
 
 def add_partitions(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
@@ -412,13 +412,13 @@ def add_partitions(client: Client, context: RequestContext, request: Any, handle
     if version >= 4:
         if client.may_cluster(Operation.CLUSTER_ACTION):
             return handler(context, request)
-        return refusal(request, version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return error_response(request, version, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not client.may(WRITE, TRANSACTION, request.v3_and_below_transactional_id):
-        return refusal(request, version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return error_response(request, version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     denied = {topic.name for topic in request.v3_and_below_topics if not client.may(WRITE, TOPIC, topic.name)}
     if not denied:
         return handler(context, request)
-    response = refusal(request, version, ErrorCode.OPERATION_NOT_ATTEMPTED)
+    response = error_response(request, version, ErrorCode.OPERATION_NOT_ATTEMPTED)
     for topic in response.results_by_topic_v3_and_below:
         error = NO_TOPIC
         if topic.name not in denied:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from kafka_wire.api_key import ApiKey
-from kafka_wire.registry import messages
-
 
 class ControlError(Exception):
     """A command that cannot be carried out; nothing has changed. `status` is that of HTTP: 400 for a wrong argument,
@@ -46,13 +43,3 @@ def listed(names: Iterable[str], none: str = "none") -> str:
     if not found:
         return none
     return found[0] if len(found) == 1 else f"{', '.join(found[:-1])} and {found[-1]}"
-
-
-def check_answerable(api_key: int) -> None:
-    """Raise ControlError if this API has no error response."""
-    from coordinatord.coordination.runtime.error_answers import ANSWERS
-    from coordinatord.coordination.runtime.error_response_table import REFUSALS
-
-    if api_key not in ANSWERS and messages(api_key)[0] not in REFUSALS:
-        can = [key.title for key in ApiKey if key in ANSWERS or messages(key)[0] in REFUSALS]
-        raise ControlError(f"fail cannot answer {ApiKey(api_key).title}; it can answer {listed(can)}. Use disconnect.")

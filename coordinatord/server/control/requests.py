@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from coordinatord.broker.log.errors import LogError
-from coordinatord.coordination.runtime.error_answers import answer
 from coordinatord.server.control.change_notifier import Changes
 from coordinatord.server.control.faults import Fault, Faults, Kind
 from coordinatord.server.control.node import Node
@@ -26,7 +25,7 @@ from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import DecodeError
 from kafka_wire.framing import Frames
 from kafka_wire.headers import read_request_header
-from kafka_wire.registry import CODECS, Codec
+from kafka_wire.registry import CODECS, Codec, error_response
 
 LAST = 12
 """Number of requests kept per client."""
@@ -171,11 +170,11 @@ class Requests:
     ) -> None:
         line, kind = connection.line, fault.kind
         if kind is Kind.FAIL:
-            response = answer(context.codec, decoded(), fault.error)
-            if response is None:
+            request = decoded()
+            if context.codec.api_key == ApiKey.PRODUCE and request.acks == 0:
                 context.drop()
             else:
-                line.answer(context, response)
+                line.answer(context, error_response(request, context.api_version, fault.error))
             return
         if kind is Kind.DUPLICATE or fault.after:
             self._pass(self._nowhere.like(connection), frame)

@@ -44,7 +44,7 @@ from coordinatord.server.daemon.access import Admission
 from coordinatord.server.daemon.compaction import Compaction
 from coordinatord.server.daemon.expiry import expire_offsets
 from coordinatord.server.daemon.gauges import put_pages, watch
-from coordinatord.server.daemon.handlers import all_handlers, any_refusal, api_versions
+from coordinatord.server.daemon.handlers import all_handlers, api_versions
 from coordinatord.server.daemon.limits import group_settings, transaction_settings
 from coordinatord.server.daemon.nodes import nodes_and_peers, spread
 from coordinatord.server.daemon.scram_users import ScramUsers
@@ -59,6 +59,7 @@ from coordinatord.transport.net.router import Router
 from coordinatord.transport.net.server_context import ServerContext
 from coordinatord.transport.net.write_coalescer import WriteCoalescer
 from kafka_wire.api_key import ApiKey
+from kafka_wire.registry import error_response
 
 if TYPE_CHECKING:  # of workers, and of modules that a start does not need at once
     from coordinatord.server.control.control import Control
@@ -71,9 +72,7 @@ if TYPE_CHECKING:  # of workers, and of modules that a start does not need at on
 CLOCK_INTERVAL_S = 1.0
 
 LEAST_CLEANER_BACKOFF_S = 0.01
-"""Shortest pause of the cleaner in seconds. log.cleaner.backoff.ms may be 0, with which Kafka's cleaner never
-pauses.
-"""
+"""Shortest pause of the cleaner in seconds. With a log.cleaner.backoff.ms of 0 Kafka's cleaner never pauses."""
 
 
 class Daemon:
@@ -260,7 +259,7 @@ class Daemon:
             hold=self._hold,
             slicer=TaskScheduler(self.loop.call_soon, self._make_aside(log_worker), self.metrics),
             clock=time.perf_counter if self.now_ms is self.clock else float,  # 0.0: a turn takes no virtual time
-            refusal=any_refusal,
+            refusal=error_response,
         )
         self.door.router = self.storage.before(self.door.router)
 

@@ -13,7 +13,6 @@ from coordinatord.base.config import Settings
 from coordinatord.broker.topics import Topics
 from coordinatord.broker.topics.partition_verification import TransactionCoordinator
 from coordinatord.coordination.group.consumer.state import GroupEnvironment
-from coordinatord.coordination.runtime.error_responses import refuse
 from coordinatord.coordination.service.apis.consumer_groups import ConsumerGroups
 from coordinatord.coordination.service.apis.find_coordinator import FindCoordinator
 from coordinatord.coordination.service.apis.membership import Membership
@@ -28,6 +27,7 @@ from coordinatord.transport.net.lazy_handlers import Handlers, lazy_handlers
 from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
+from kafka_wire.registry import error_response
 from kafka_wire.releases import has_feature
 
 CONSUMER_GROUP_APIS = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE)
@@ -43,13 +43,6 @@ TRANSACTION_APIS = (
 )
 SASL_APIS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 TRANSACTIONAL_OFFSETS_APIS = (ApiKey.TXN_OFFSET_COMMIT,)
-
-
-def any_refusal(request: Any, version: int, error: ErrorCode) -> Any:
-    """Return the response to a request of any API that carries an error for all of it (net.door.Refusal)."""
-    from coordinatord.server.access.error_responses import refusal
-
-    return refusal(request, version, error)
 
 
 def serves_consumer_protocol(settings: Settings) -> bool:
@@ -81,7 +74,7 @@ def api_versions(handlers: Iterable[int], settings: Settings, identity: tuple[st
 
 def _switched_off(context: RequestContext, request: Any) -> Any:
     """Return Kafka's error response to a client that uses the consumer protocol although it is switched off."""
-    return refuse(request, context.api_version, ErrorCode.UNSUPPORTED_VERSION)
+    return error_response(request, context.api_version, ErrorCode.UNSUPPORTED_VERSION)
 
 
 def _sasl() -> Handlers:

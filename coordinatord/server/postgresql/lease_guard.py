@@ -17,9 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from coordinatord.coordination.runtime.error_responses import refuse
 from coordinatord.coordination.runtime.log import Gate
-from coordinatord.coordination.runtime.versions import for_version
 from coordinatord.transport.net.cooperative_tasks import CooperativeTask
 from coordinatord.transport.net.request import RequestContext
 from coordinatord.transport.net.server_context import Serving
@@ -27,7 +25,7 @@ from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import DecodeError, ErrorCode
 from kafka_wire.framing import Frames
 from kafka_wire.headers import read_request_header
-from kafka_wire.registry import CODECS, Codec
+from kafka_wire.registry import CODECS, Codec, error_response
 
 HEAD_BYTES: Final = 10
 
@@ -52,7 +50,7 @@ REFUSABLE: Final = WRITING | {
     ApiKey.DESCRIBE_GROUPS, ApiKey.LIST_GROUPS, ApiKey.WRITE_TXN_MARKERS, ApiKey.DESCRIBE_TRANSACTIONS,
     ApiKey.LIST_TRANSACTIONS,
 }  # fmt: skip
-"""The requests of groups and transactions: coordination/runtime/error_response_table.py has their errors."""
+"""The requests of groups and transactions."""
 
 
 class Leading(Protocol):
@@ -125,7 +123,7 @@ class Requests:
         except (KeyError, IndexError, DecodeError):
             return False
         context = RequestContext(connection, codec, header.correlation_id, (buf, body, end))
-        connection.line.answer(context, for_version(refuse(request, codec.api_version, error), codec.api_version))
+        connection.line.answer(context, error_response(request, codec.api_version, error))
         self.refused += 1
         return True
 

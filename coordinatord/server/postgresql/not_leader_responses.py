@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from coordinatord.coordination.runtime import error_answers
 from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api.describe_log_dirs import DescribeLogDirsResponse
 from kafka_wire.api.fetch import FetchRequest, FetchResponse
@@ -22,6 +21,7 @@ from kafka_wire.api.list_transactions import ListTransactionsResponse
 from kafka_wire.api.produce import ProduceRequest
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
+from kafka_wire.registry import error_response
 
 NO_NODE = (-1, "", -1)
 GROUP_AND_TRANSACTION = (0, 1)
@@ -96,7 +96,7 @@ def _close(context: RequestContext, request: Any) -> None:
 
 def _error(error: ErrorCode) -> Handler:
     """Return a handler that responds with this error for everything that the request names."""
-    return lambda context, request: error_answers.answer(context.codec, request, error)
+    return lambda context, request: error_response(request, context.api_version, error)
 
 
 _not_leader = _error(ErrorCode.NOT_LEADER_OR_FOLLOWER)

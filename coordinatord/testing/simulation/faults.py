@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from coordinatord.coordination.runtime.error_answers import answer as error_answer
 from coordinatord.server.control.faults import Fault, Faults, Kind
 from coordinatord.server.control.problems import ControlError
 from coordinatord.testing.member.send import Send
@@ -29,7 +28,7 @@ from coordinatord.testing.simulation.node import (
 )
 from coordinatord.testing.simulation.units import BadScenario, duration_ms, written_ms
 from kafka_wire.api_key import ApiKey
-from kafka_wire.registry import codec
+from kafka_wire.registry import error_response
 
 BLACKHOLE = "blackhole"
 
@@ -241,7 +240,7 @@ class FaultyNode:
         self._say(f"{call.client_id}: {key.title} meets fault {fault.number}")
         kind = fault.kind
         if kind is Kind.FAIL:
-            call.answer(self._engine.now_ms, error_answer(codec(key, VERSIONS[key]), request, fault.error))
+            call.answer(self._engine.now_ms, error_response(request, VERSIONS[key], fault.error))
             return True
         if kind is Kind.DUPLICATE or fault.after:
             self._node.serve(call.client_id, request, _nobody)

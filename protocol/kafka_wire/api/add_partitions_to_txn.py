@@ -5,6 +5,7 @@ v3 flexible · v4 brokers send several transactions · v5 TRANSACTION_ABORTABLE
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode
 from kafka_wire.schema import array, boolean, int16, int32, int64, message, string
 
 
@@ -56,3 +57,17 @@ class AddPartitionsToTxnResponse:
     error_code: int = int16("4+")
     results_by_transaction: list[AddPartitionsToTxnResult] = array(AddPartitionsToTxnResult, "4+")
     results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, "0-3")
+
+
+def error_response(request: AddPartitionsToTxnRequest, version: int, code: ErrorCode) -> AddPartitionsToTxnResponse:
+    """Return the response with the error `code`."""
+    if version >= 4:
+        return AddPartitionsToTxnResponse(error_code=code)
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=[
+            AddPartitionsToTxnTopicResult(
+                topic.name, [AddPartitionsToTxnPartitionResult(each, code) for each in topic.partitions]
+            )
+            for topic in request.v3_and_below_topics
+        ]
+    )

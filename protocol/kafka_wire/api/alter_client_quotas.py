@@ -5,6 +5,7 @@ v1 flexible
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode, message_of
 from kafka_wire.schema import array, boolean, float64, int16, int32, message, string
 
 
@@ -44,3 +45,9 @@ class EntryResult:
 class AlterClientQuotasResponse:
     throttle_time_ms: int = int32("0+")
     entries: list[EntryResult] = array(EntryResult, "0+")
+
+
+def error_response(request: AlterClientQuotasRequest, version: int, code: ErrorCode) -> AlterClientQuotasResponse:
+    """Return the response with the error `code`."""
+    text = message_of(code)
+    return AlterClientQuotasResponse(entries=[EntryResult(code, text, each.entity) for each in request.entries])

@@ -5,6 +5,7 @@ v2 flexible
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode, message_of
 from kafka_wire.schema import array, boolean, int8, int16, int32, message, string
 
 
@@ -39,3 +40,13 @@ class AlterConfigsResourceResponse:
 class AlterConfigsResponse:
     throttle_time_ms: int = int32("0+")
     responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse, "0+")
+
+
+def error_response(request: AlterConfigsRequest, version: int, code: ErrorCode) -> AlterConfigsResponse:
+    """Return the response with the error `code`."""
+    return AlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(code, message_of(code), each.resource_type, each.resource_name)
+            for each in request.resources
+        ]
+    )

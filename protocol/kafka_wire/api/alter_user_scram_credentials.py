@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode, message_of
 from kafka_wire.schema import array, bytes_, int8, int16, int32, message, string
 
 
@@ -37,3 +38,13 @@ class AlterUserScramCredentialsResult:
 class AlterUserScramCredentialsResponse:
     throttle_time_ms: int = int32("0+")
     results: list[AlterUserScramCredentialsResult] = array(AlterUserScramCredentialsResult, "0+")
+
+
+def error_response(
+    request: AlterUserScramCredentialsRequest, version: int, code: ErrorCode
+) -> AlterUserScramCredentialsResponse:
+    """Return the response with the error `code`."""
+    names = {each.name for each in request.deletions} | {each.name for each in request.upsertions}
+    return AlterUserScramCredentialsResponse(
+        results=[AlterUserScramCredentialsResult(name, code, message_of(code)) for name in sorted(names)]
+    )

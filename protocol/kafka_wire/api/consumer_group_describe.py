@@ -5,6 +5,7 @@ v1 member type
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode
 from kafka_wire.schema import array, boolean, int8, int16, int32, message, string, struct, uuid
 
 
@@ -58,3 +59,12 @@ class DescribedGroup:
 class ConsumerGroupDescribeResponse:
     throttle_time_ms: int = int32("0+")
     groups: list[DescribedGroup] = array(DescribedGroup, "0+")
+
+
+def error_response(
+    request: ConsumerGroupDescribeRequest, version: int, code: ErrorCode
+) -> ConsumerGroupDescribeResponse:
+    """Return the response with the error `code`."""
+    return ConsumerGroupDescribeResponse(
+        groups=[DescribedGroup(error_code=code, group_id=each) for each in request.group_ids]
+    )

@@ -5,6 +5,7 @@ v1 pattern types (KIP-290) · v2 flexible · v3 the user resource type
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode, message_of
 from kafka_wire.schema import array, int8, int16, int32, message, string
 
 
@@ -34,3 +35,8 @@ class AclCreationResult:
 class CreateAclsResponse:
     throttle_time_ms: int = int32("0+")
     results: list[AclCreationResult] = array(AclCreationResult, "0+")
+
+
+def error_response(request: CreateAclsRequest, version: int, code: ErrorCode) -> CreateAclsResponse:
+    """Return the response with the error `code`."""
+    return CreateAclsResponse(results=[AclCreationResult(code, message_of(code)) for _ in request.creations])

@@ -5,6 +5,7 @@ v2 flexible
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode, message_of
 from kafka_wire.schema import array, boolean, int16, int32, message, string
 
 
@@ -38,3 +39,11 @@ class CreatePartitionsTopicResult:
 class CreatePartitionsResponse:
     throttle_time_ms: int = int32("0+")
     results: list[CreatePartitionsTopicResult] = array(CreatePartitionsTopicResult, "0+")
+
+
+def error_response(request: CreatePartitionsRequest, version: int, code: ErrorCode) -> CreatePartitionsResponse:
+    """Return the response with the error `code`. The controller gives no text for a topic without permission."""
+    text = None if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED else message_of(code)
+    return CreatePartitionsResponse(
+        results=[CreatePartitionsTopicResult(each.name, code, text) for each in request.topics]
+    )

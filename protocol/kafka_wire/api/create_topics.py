@@ -5,6 +5,7 @@ v4 defaults for partitions and replication · v5 flexible, configs in the respon
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode, message_of
 from kafka_wire.schema import array, boolean, int8, int16, int32, message, string, uuid
 
 
@@ -61,3 +62,11 @@ class CreatableTopicResult:
 class CreateTopicsResponse:
     throttle_time_ms: int = int32("2+")
     topics: list[CreatableTopicResult] = array(CreatableTopicResult, "0+")
+
+
+def error_response(request: CreateTopicsRequest, version: int, code: ErrorCode) -> CreateTopicsResponse:
+    """Return the response with the error `code`. The text for a topic without permission is that of the controller."""
+    text = "Authorization failed." if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED else message_of(code)
+    return CreateTopicsResponse(
+        topics=[CreatableTopicResult(each.name, error_code=code, error_message=text) for each in request.topics]
+    )

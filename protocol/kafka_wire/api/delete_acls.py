@@ -5,6 +5,7 @@ v1 pattern types (KIP-290) · v2 flexible · v3 the user resource type
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode, message_of
 from kafka_wire.schema import array, int8, int16, int32, message, string
 
 
@@ -48,3 +49,8 @@ class DeleteAclsFilterResult:
 class DeleteAclsResponse:
     throttle_time_ms: int = int32("0+")
     filter_results: list[DeleteAclsFilterResult] = array(DeleteAclsFilterResult, "0+")
+
+
+def error_response(request: DeleteAclsRequest, version: int, code: ErrorCode) -> DeleteAclsResponse:
+    """Return the response with the error `code`."""
+    return DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(code, message_of(code)) for _ in request.filters])

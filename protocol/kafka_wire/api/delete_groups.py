@@ -5,6 +5,7 @@ v1 throttle time as before · v2 flexible · v3 error message (Kafka 4.4)
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode
 from kafka_wire.schema import array, int16, int32, message, string
 
 
@@ -24,3 +25,8 @@ class DeletableGroupResult:
 class DeleteGroupsResponse:
     throttle_time_ms: int = int32("0+")
     results: list[DeletableGroupResult] = array(DeletableGroupResult, "0+")
+
+
+def error_response(request: DeleteGroupsRequest, version: int, code: ErrorCode) -> DeleteGroupsResponse:
+    """Return the response with the error `code`."""
+    return DeleteGroupsResponse(results=[DeletableGroupResult(each, code) for each in request.groups_names])

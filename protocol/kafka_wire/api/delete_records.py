@@ -5,6 +5,7 @@ v2 flexible
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode
 from kafka_wire.schema import array, int16, int32, int64, message, string
 
 
@@ -43,3 +44,15 @@ class DeleteRecordsTopicResult:
 class DeleteRecordsResponse:
     throttle_time_ms: int = int32("0+")
     topics: list[DeleteRecordsTopicResult] = array(DeleteRecordsTopicResult, "0+")
+
+
+def error_response(request: DeleteRecordsRequest, version: int, code: ErrorCode) -> DeleteRecordsResponse:
+    """Return the response with the error `code`."""
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                topic.name, [DeleteRecordsPartitionResult(each.partition_index, -1, code) for each in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )

@@ -5,6 +5,7 @@ v4 flexible · v5 error message · v6 topic ids
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode, message_of
 from kafka_wire.schema import array, int16, int32, message, string, uuid
 
 
@@ -33,3 +34,11 @@ class DeletableTopicResult:
 class DeleteTopicsResponse:
     throttle_time_ms: int = int32("1+")
     responses: list[DeletableTopicResult] = array(DeletableTopicResult, "0+")
+
+
+def error_response(request: DeleteTopicsRequest, version: int, code: ErrorCode) -> DeleteTopicsResponse:
+    """Return the response with the error `code`."""
+    topics = request.topics if version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
+    return DeleteTopicsResponse(
+        responses=[DeletableTopicResult(each.name, each.topic_id, code, message_of(code)) for each in topics]
+    )

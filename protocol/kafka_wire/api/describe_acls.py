@@ -5,6 +5,7 @@ v1 pattern types (KIP-290) · v2 flexible · v3 the user resource type
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode, message_of
 from kafka_wire.schema import array, int8, int16, int32, message, string
 
 
@@ -41,3 +42,8 @@ class DescribeAclsResponse:
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+")
     resources: list[DescribeAclsResource] = array(DescribeAclsResource, "0+")
+
+
+def error_response(request: DescribeAclsRequest, version: int, code: ErrorCode) -> DescribeAclsResponse:
+    """Return the response with the error `code`."""
+    return DescribeAclsResponse(error_code=code, error_message=message_of(code))

@@ -5,6 +5,7 @@ v1 flexible
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode, message_of
 from kafka_wire.schema import array, boolean, float64, int8, int16, int32, message, string
 
 
@@ -45,3 +46,8 @@ class DescribeClientQuotasResponse:
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+")
     entries: list[EntryData] | None = array(EntryData, "0+", nullable="0+")
+
+
+def error_response(request: DescribeClientQuotasRequest, version: int, code: ErrorCode) -> DescribeClientQuotasResponse:
+    """Return the response with the error `code`."""
+    return DescribeClientQuotasResponse(error_code=code, error_message=message_of(code), entries=None)

@@ -5,6 +5,7 @@ v1 endpoint type · v2 fenced brokers
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode, message_of
 from kafka_wire.schema import array, boolean, int8, int16, int32, message, string
 
 
@@ -34,3 +35,8 @@ class DescribeClusterResponse:
     controller_id: int = int32("0+", default=-1)
     brokers: list[DescribeClusterBroker] = array(DescribeClusterBroker, "0+")
     cluster_authorized_operations: int = int32("0+", default=-2147483648)
+
+
+def error_response(request: DescribeClusterRequest, version: int, code: ErrorCode) -> DescribeClusterResponse:
+    """Return the response with the error `code`."""
+    return DescribeClusterResponse(error_code=code, error_message=message_of(code))

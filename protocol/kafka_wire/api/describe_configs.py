@@ -5,6 +5,7 @@ v1 synonyms and sources · v3 documentation and types · v4 flexible
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode, message_of
 from kafka_wire.schema import array, boolean, int8, int16, int32, message, string
 
 
@@ -54,3 +55,13 @@ class DescribeConfigsResult:
 class DescribeConfigsResponse:
     throttle_time_ms: int = int32("0+")
     results: list[DescribeConfigsResult] = array(DescribeConfigsResult, "0+")
+
+
+def error_response(request: DescribeConfigsRequest, version: int, code: ErrorCode) -> DescribeConfigsResponse:
+    """Return the response with the error `code`."""
+    return DescribeConfigsResponse(
+        results=[
+            DescribeConfigsResult(code, message_of(code), each.resource_type, each.resource_name)
+            for each in request.resources
+        ]
+    )

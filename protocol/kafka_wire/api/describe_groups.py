@@ -5,6 +5,7 @@ v1 throttle time · v3 authorized operations · v4 group_instance_id · v5 flexi
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode
 from kafka_wire.schema import array, boolean, bytes_, int16, int32, message, string
 
 
@@ -40,3 +41,8 @@ class DescribedGroup:
 class DescribeGroupsResponse:
     throttle_time_ms: int = int32("1+")
     groups: list[DescribedGroup] = array(DescribedGroup, "0+")
+
+
+def error_response(request: DescribeGroupsRequest, version: int, code: ErrorCode) -> DescribeGroupsResponse:
+    """Return the response with the error `code`."""
+    return DescribeGroupsResponse(groups=[DescribedGroup(error_code=code, group_id=each) for each in request.groups])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode, message_of
 from kafka_wire.schema import array, int16, int32, int64, message, string
 
 
@@ -44,3 +45,15 @@ class TopicResponse:
 class DescribeProducersResponse:
     throttle_time_ms: int = int32("0+")
     topics: list[TopicResponse] = array(TopicResponse, "0+")
+
+
+def error_response(request: DescribeProducersRequest, version: int, code: ErrorCode) -> DescribeProducersResponse:
+    """Return the response with the error `code`."""
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                topic.name, [PartitionResponse(each, code, message_of(code)) for each in topic.partition_indexes]
+            )
+            for topic in request.topics
+        ]
+    )

@@ -5,6 +5,7 @@ v0 only
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode
 from kafka_wire.schema import array, boolean, int16, int32, message, string, struct, uuid
 
 
@@ -54,3 +55,12 @@ class DescribeTopicPartitionsResponse:
     throttle_time_ms: int = int32("0+")
     topics: list[DescribeTopicPartitionsResponseTopic] = array(DescribeTopicPartitionsResponseTopic, "0+")
     next_cursor: Cursor | None = struct(Cursor, "0+", nullable="0+", default=None)
+
+
+def error_response(
+    request: DescribeTopicPartitionsRequest, version: int, code: ErrorCode
+) -> DescribeTopicPartitionsResponse:
+    """Return the response with the error `code`."""
+    return DescribeTopicPartitionsResponse(
+        topics=[DescribeTopicPartitionsResponseTopic(code, each.name) for each in request.topics]
+    )

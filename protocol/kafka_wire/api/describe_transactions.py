@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode
 from kafka_wire.schema import array, int16, int32, int64, message, string
 
 
@@ -32,3 +33,12 @@ class TransactionState:
 class DescribeTransactionsResponse:
     throttle_time_ms: int = int32("0+")
     transaction_states: list[TransactionState] = array(TransactionState, "0+")
+
+
+def error_response(request: DescribeTransactionsRequest, version: int, code: ErrorCode) -> DescribeTransactionsResponse:
+    """Return the response with the error `code`."""
+    return DescribeTransactionsResponse(
+        transaction_states=[
+            TransactionState(error_code=code, transactional_id=each) for each in request.transactional_ids
+        ]
+    )

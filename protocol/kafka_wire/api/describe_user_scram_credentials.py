@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode, message_of
 from kafka_wire.schema import array, int8, int16, int32, message, string
 
 
@@ -35,3 +36,10 @@ class DescribeUserScramCredentialsResponse:
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+")
     results: list[DescribeUserScramCredentialsResult] = array(DescribeUserScramCredentialsResult, "0+")
+
+
+def error_response(
+    request: DescribeUserScramCredentialsRequest, version: int, code: ErrorCode
+) -> DescribeUserScramCredentialsResponse:
+    """Return the response with the error `code`."""
+    return DescribeUserScramCredentialsResponse(error_code=code, error_message=message_of(code))

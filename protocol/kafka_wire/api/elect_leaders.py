@@ -5,6 +5,7 @@ v1 election types (KIP-460), top-level error · v2 flexible
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode, message_of
 from kafka_wire.schema import array, int8, int16, int32, message, string
 
 
@@ -39,3 +40,16 @@ class ElectLeadersResponse:
     throttle_time_ms: int = int32("0+")
     error_code: int = int16("1+")
     replica_election_results: list[ReplicaElectionResult] = array(ReplicaElectionResult, "0+")
+
+
+def error_response(request: ElectLeadersRequest, version: int, code: ErrorCode) -> ElectLeadersResponse:
+    """Return the response with the error `code`."""
+    return ElectLeadersResponse(
+        error_code=code,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic.topic, [PartitionResult(each, code, message_of(code)) for each in topic.partitions]
+            )
+            for topic in request.topic_partitions or ()
+        ],
+    )

@@ -7,6 +7,7 @@ v16 node_endpoints · v17 directory id · v18 high_watermark of a follower
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode
 from kafka_wire.schema import array, int8, int16, int32, int64, message, records, string, struct, uuid
 
 
@@ -119,3 +120,20 @@ class FetchResponse:
     session_id: int = int32("7+")
     responses: list[FetchableTopicResponse] = array(FetchableTopicResponse, "0+")
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "16+", tagged="16+", tag=0)
+
+
+def error_response(request: FetchRequest, version: int, code: ErrorCode) -> FetchResponse:
+    """Return the response with the error `code`.
+
+    A request of a fetch session without changes names no partition: then the error is that of the whole response.
+    Kafka returns a top-level error in more cases, after which a client repeats the whole session.
+    """
+    topics = [
+        FetchableTopicResponse(
+            topic.topic,
+            topic.topic_id,
+            [PartitionData(each.partition, code, -1, records=b"") for each in topic.partitions],
+        )
+        for topic in request.topics
+    ]
+    return FetchResponse(error_code=ErrorCode.NONE if topics else code, responses=topics)

@@ -6,6 +6,7 @@ v6 share groups (KIP-932)
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode, message_of
 from kafka_wire.schema import array, int8, int16, int32, message, string
 
 
@@ -35,3 +36,13 @@ class FindCoordinatorResponse:
     host: str = string("0-3")
     port: int = int32("0-3")
     coordinators: list[Coordinator] = array(Coordinator, "4+")
+
+
+def error_response(request: FindCoordinatorRequest, version: int, code: ErrorCode) -> FindCoordinatorResponse:
+    """Return the response with the error `code`."""
+    text = message_of(code)
+    if version < 4:
+        return FindCoordinatorResponse(error_code=code, error_message=text, node_id=-1, port=-1)
+    return FindCoordinatorResponse(
+        coordinators=[Coordinator(key, -1, "", -1, code, text) for key in request.coordinator_keys]
+    )

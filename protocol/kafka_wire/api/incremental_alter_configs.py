@@ -5,6 +5,7 @@ v1 flexible
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode, message_of
 from kafka_wire.schema import array, boolean, int8, int16, int32, message, string
 
 
@@ -40,3 +41,15 @@ class AlterConfigsResourceResponse:
 class IncrementalAlterConfigsResponse:
     throttle_time_ms: int = int32("0+")
     responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse, "0+")
+
+
+def error_response(
+    request: IncrementalAlterConfigsRequest, version: int, code: ErrorCode
+) -> IncrementalAlterConfigsResponse:
+    """Return the response with the error `code`."""
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(code, message_of(code), each.resource_type, each.resource_name)
+            for each in request.resources
+        ]
+    )

@@ -6,6 +6,7 @@ v6 (two-phase commit, KIP-939) is unstable in Kafka 4.3 and not declared
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode
 from kafka_wire.schema import boolean, int16, int32, int64, message, string
 
 
@@ -27,3 +28,14 @@ class InitProducerIdResponse:
     producer_epoch: int = int16("0+")
     ongoing_txn_producer_id: int = int64("6+", default=-1)
     ongoing_txn_producer_epoch: int = int16("6+", default=-1)
+
+
+def error_response(request: InitProducerIdRequest, version: int, code: ErrorCode) -> InitProducerIdResponse:
+    """Return the response with the error `code`.
+
+    Without a transactional id there is no coordinator that a client could look up: kafka-python would look it up for
+    ever. Kafka, too, returns COORDINATOR_LOAD_IN_PROGRESS (RPCProducerIdManager).
+    """
+    if request.transactional_id is None and code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
+        code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    return InitProducerIdResponse(error_code=code, producer_epoch=-1)

@@ -6,6 +6,7 @@ v6 flexible · v7 protocol type in the response · v8 reason (KIP-800) · v9 ski
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode
 from kafka_wire.schema import array, boolean, bytes_, int16, int32, message, string
 
 
@@ -45,3 +46,8 @@ class JoinGroupResponse:
     skip_assignment: bool = boolean("9+")
     member_id: str = string("0+")
     members: list[JoinGroupResponseMember] = array(JoinGroupResponseMember, "0+")
+
+
+def error_response(request: JoinGroupRequest, version: int, code: ErrorCode) -> JoinGroupResponse:
+    """Return the response with the error `code`. The missing protocol name is null since v7."""
+    return JoinGroupResponse(error_code=code, protocol_name=None if version >= 7 else "", member_id=request.member_id)

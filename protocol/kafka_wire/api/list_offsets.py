@@ -6,6 +6,7 @@ v8 earliest local (KIP-405) · v9 last tiered · v10 timeout_ms · v11 earliest 
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode
 from kafka_wire.schema import array, int8, int16, int32, int64, message, string
 
 
@@ -49,3 +50,15 @@ class ListOffsetsTopicResponse:
 class ListOffsetsResponse:
     throttle_time_ms: int = int32("2+")
     topics: list[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse, "0+")
+
+
+def error_response(request: ListOffsetsRequest, version: int, code: ErrorCode) -> ListOffsetsResponse:
+    """Return the response with the error `code`."""
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                topic.name, [ListOffsetsPartitionResponse(each.partition_index, code) for each in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )

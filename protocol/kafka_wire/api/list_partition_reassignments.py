@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode, message_of
 from kafka_wire.schema import array, int16, int32, message, string
 
 
@@ -39,3 +40,10 @@ class ListPartitionReassignmentsResponse:
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+")
     topics: list[OngoingTopicReassignment] = array(OngoingTopicReassignment, "0+")
+
+
+def error_response(
+    request: ListPartitionReassignmentsRequest, version: int, code: ErrorCode
+) -> ListPartitionReassignmentsResponse:
+    """Return the response with the error `code`."""
+    return ListPartitionReassignmentsResponse(error_code=code, error_message=message_of(code))

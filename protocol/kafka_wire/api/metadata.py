@@ -6,6 +6,7 @@ v8 authorized operations · v9 flexible · v10 topic ids · v12 null topic names
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode
 from kafka_wire.schema import array, boolean, int16, int32, message, string, uuid
 
 
@@ -61,3 +62,14 @@ class MetadataResponse:
     topics: list[MetadataResponseTopic] = array(MetadataResponseTopic, "0+")
     cluster_authorized_operations: int = int32("8-10", default=-2147483648)
     error_code: int = int16("13+")
+
+
+def error_response(request: MetadataRequest, version: int, code: ErrorCode) -> MetadataResponse:
+    """Return the response with the error `code`. Before v12 the response has no null names."""
+    return MetadataResponse(
+        topics=[
+            MetadataResponseTopic(code, each.name if version >= 12 else each.name or "", each.topic_id)
+            for each in request.topics or ()
+        ],
+        error_code=code,
+    )

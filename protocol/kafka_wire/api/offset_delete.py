@@ -5,6 +5,7 @@ v0 only
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode
 from kafka_wire.schema import array, int16, int32, message, string
 
 
@@ -42,3 +43,17 @@ class OffsetDeleteResponse:
     error_code: int = int16("0+")
     throttle_time_ms: int = int32("0+")
     topics: list[OffsetDeleteResponseTopic] = array(OffsetDeleteResponseTopic, "0+")
+
+
+def error_response(request: OffsetDeleteRequest, version: int, code: ErrorCode) -> OffsetDeleteResponse:
+    """Return the response with the error `code`. Only permissions for topics have errors of partitions."""
+    if code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return OffsetDeleteResponse(error_code=code)
+    return OffsetDeleteResponse(
+        topics=[
+            OffsetDeleteResponseTopic(
+                topic.name, [OffsetDeleteResponsePartition(each.partition_index, code) for each in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )

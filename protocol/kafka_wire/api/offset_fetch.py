@@ -6,6 +6,7 @@ v8 several groups (KIP-709) · v9 member id and epoch (KIP-848) · v10 topic ids
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode
 from kafka_wire.schema import array, boolean, int16, int32, int64, message, string, uuid
 
 
@@ -82,3 +83,22 @@ class OffsetFetchResponse:
     topics: list[OffsetFetchResponseTopic] = array(OffsetFetchResponseTopic, "0-7")
     error_code: int = int16("2-7")
     groups: list[OffsetFetchResponseGroup] = array(OffsetFetchResponseGroup, "8+")
+
+
+def error_response(request: OffsetFetchRequest, version: int, code: ErrorCode) -> OffsetFetchResponse:
+    """Return the response with the error `code`. v1 has no error code for the whole response."""
+    if version >= 8:
+        return OffsetFetchResponse(
+            groups=[OffsetFetchResponseGroup(each.group_id, error_code=code) for each in request.groups]
+        )
+    if version >= 2:
+        return OffsetFetchResponse(error_code=code)
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponseTopic(
+                topic.name,
+                [OffsetFetchResponsePartition(each, -1, -1, "", code) for each in topic.partition_indexes],
+            )
+            for topic in request.topics or ()
+        ]
+    )

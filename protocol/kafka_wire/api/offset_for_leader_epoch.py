@@ -5,6 +5,7 @@ v2 current_leader_epoch · v3 replica_id · v4 flexible
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode
 from kafka_wire.schema import array, int16, int32, int64, message, string
 
 
@@ -45,3 +46,13 @@ class OffsetForLeaderTopicResult:
 class OffsetForLeaderEpochResponse:
     throttle_time_ms: int = int32("2+")
     topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult, "0+")
+
+
+def error_response(request: OffsetForLeaderEpochRequest, version: int, code: ErrorCode) -> OffsetForLeaderEpochResponse:
+    """Return the response with the error `code`."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(topic.topic, [EpochEndOffset(code, each.partition) for each in topic.partitions])
+            for topic in request.topics
+        ]
+    )

@@ -7,7 +7,8 @@ v13 topic ids
 
 from __future__ import annotations
 
-from kafka_wire.schema import array, int16, int32, int64, message, records, string, struct, uuid
+from kafka_wire.errors import ErrorCode
+from kafka_wire.schema import absent, array, int16, int32, int64, message, records, string, struct, uuid
 
 
 @message()
@@ -75,3 +76,22 @@ class ProduceResponse:
     responses: list[TopicProduceResponse] = array(TopicProduceResponse, "0+")
     throttle_time_ms: int = int32("1+")
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "10+", tagged="10+", tag=0)
+
+
+def error_response(request: ProduceRequest, version: int, code: ErrorCode, text: str | None = None) -> ProduceResponse:
+    """Return the response with the error `code`. It has one entry for a partition that the request names twice."""
+    topics: dict[tuple[str, bytes], dict[int, None]] = {}
+    for topic in request.topic_data:
+        indexes = topics.setdefault((topic.name, topic.topic_id), {})
+        indexes.update(dict.fromkeys(data.index for data in topic.partition_data))
+    no_leader = absent(LeaderIdAndEpoch)
+    return ProduceResponse(
+        [
+            TopicProduceResponse(
+                name,
+                topic_id,
+                [PartitionProduceResponse(each, code, -1, -1, -1, [], text, no_leader) for each in indexes],
+            )
+            for (name, topic_id), indexes in topics.items()
+        ]
+    )

@@ -5,6 +5,7 @@ v1 flexible · v2 transaction version
 
 from __future__ import annotations
 
+from kafka_wire.errors import ErrorCode
 from kafka_wire.schema import array, boolean, int8, int16, int32, int64, message, string
 
 
@@ -50,3 +51,21 @@ class WritableTxnMarkerResult:
 @message(versions="1-2", flexible="1+", api_key=27)
 class WriteTxnMarkersResponse:
     markers: list[WritableTxnMarkerResult] = array(WritableTxnMarkerResult, "0+")
+
+
+def error_response(request: WriteTxnMarkersRequest, version: int, code: ErrorCode) -> WriteTxnMarkersResponse:
+    """Return the response with the error `code`."""
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                marker.producer_id,
+                [
+                    WritableTxnMarkerTopicResult(
+                        topic.name, [WritableTxnMarkerPartitionResult(each, code) for each in topic.partition_indexes]
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )

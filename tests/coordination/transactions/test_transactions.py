@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from coordinatord.coordination.runtime.error_responses import refuse
 from coordinatord.coordination.runtime.partitions import LOADING
 from coordinatord.coordination.transactions.state import SERVER_VERSION
 from kafka_wire.api.add_partitions_to_txn import (
@@ -26,6 +25,7 @@ from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicPr
 from kafka_wire.api.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import TRANSACTIONAL, iterate_batches
+from kafka_wire.registry import error_response
 from tests.broker.topics.world import batch
 from tests.coordination.transactions.world import TX, World, group_partition
 
@@ -67,10 +67,10 @@ def test_an_idempotent_producer_needs_no_coordinator(world: World, version: int)
 def test_a_producer_without_a_transactional_id_is_sent_to_no_coordinator(error: E) -> None:
     """kafka-python would look for the coordinator of null, for ever; Kafka says COORDINATOR_LOAD_IN_PROGRESS."""
     for version in range(6):
-        said = refuse(InitProducerIdRequest(None, 60_000), version, error)
+        said = error_response(InitProducerIdRequest(None, 60_000), version, error)
         assert said.error_code == E.COORDINATOR_LOAD_IN_PROGRESS
-        assert refuse(InitProducerIdRequest(TX, 60_000), version, error).error_code == error
-    assert refuse(InitProducerIdRequest(None, 60_000), 5, E.INVALID_REQUEST).error_code == E.INVALID_REQUEST
+        assert error_response(InitProducerIdRequest(TX, 60_000), version, error).error_code == error
+    assert error_response(InitProducerIdRequest(None, 60_000), 5, E.INVALID_REQUEST).error_code == E.INVALID_REQUEST
 
 
 def test_producer_ids_are_never_given_twice(world: World) -> None:

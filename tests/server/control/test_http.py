@@ -90,7 +90,6 @@ def test_without_the_token_nothing_is_told(kafka: Kafka) -> None:
         ("POST", "/test/clock/advance?by_ms=soon", 400, "by_ms is a number, not 'soon'."),
         ("POST", "/test/clock/advance?minutes=1", 400, "There is no parameter 'minutes'. There are by_ms."),
         ("POST", "/test/faults?kind=drop&after=yes", 400, "after is true or false, not 'yes'."),
-        ("POST", "/test/faults?kind=fail&api=DescribeConfigs&error=NOT_COORDINATOR", 400, "fail cannot answer Desc"),
         ("DELETE", "/test/faults/99", 404, "There is no fault 99 now; "),
     ],
 )

@@ -11,8 +11,10 @@ import pytest
 
 from coordinatord.testing import Kafka, KafkaError, NeverFired
 from kafka_wire.api.metadata import MetadataRequest
+from kafka_wire.api.produce import ProduceRequest
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
+from kafka_wire.registry import codec
 from tests.server.control.world import GROUP, JOIN_VERSION, TOPIC, Client, coordinator
 
 NOTHING = ErrorCode.NONE
@@ -50,6 +52,20 @@ def test_a_heartbeat_that_a_shortcut_would_answer_is_caught(kafka: Kafka) -> Non
         assert fault.hits == 2
     assert fault.hits == 2
     assert client.heartbeat() == NOTHING
+
+
+def test_a_producer_without_acks_gets_no_response_to_a_failed_request(kafka: Kafka) -> None:
+    client = Client(kafka, "a")
+    host, _colon, port = kafka.bootstrap_servers.rpartition(":")
+    produce = client.frame(ProduceRequest(None, 0, 1000, []), ApiKey.PRODUCE, 9)
+    with socket.create_connection((host, int(port)), WAIT_S) as peer, kafka.fail("Produce", "NOT_COORDINATOR") as fault:
+        peer.sendall(produce + client.frame(MetadataRequest([]), ApiKey.METADATA, 9))
+        head = peer.recv(8, socket.MSG_WAITALL)
+        body = peer.recv(int.from_bytes(head[:4], "big") - 4, socket.MSG_WAITALL)
+        assert fault.hits == 1
+    response = codec(ApiKey.METADATA, 9).decode_response(body, 1, len(body))
+    assert response.brokers
+    assert not response.topics
 
 
 def test_a_commit_that_a_shortcut_would_answer_is_caught(kafka: Kafka) -> None:

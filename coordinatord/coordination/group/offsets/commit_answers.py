@@ -7,8 +7,7 @@ from typing import Final
 from kafka_wire.api.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
+    error_response,
 )
 from kafka_wire.errors import ErrorCode
 
@@ -20,31 +19,17 @@ the request, so the shell fills them in.
 
 def written_out(request: OffsetCommitRequest, reply: OffsetCommitResponse) -> OffsetCommitResponse:
     """Return the complete response for a step's reply: `ALL_COMMITTED` is expanded, any other is returned unchanged."""
-    return commit_error(request, ErrorCode.NONE) if reply is ALL_COMMITTED else reply
+    return error_response(request, 0, ErrorCode.NONE) if reply is ALL_COMMITTED else reply
 
 
 def partly_committed(request: OffsetCommitRequest, max_metadata: int) -> OffsetCommitResponse:
     """Return a response with one error per partition; the partitions whose metadata is too long fail."""
-    response = commit_error(request, ErrorCode.NONE)
+    response = error_response(request, 0, ErrorCode.NONE)
     for topic, answered in zip(request.topics, response.topics, strict=True):
         for partition, each in zip(topic.partitions, answered.partitions, strict=True):
             if metadata_is_too_long(partition.committed_metadata or "", max_metadata):
                 each.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
     return response
-
-
-def commit_error(request: OffsetCommitRequest, error: ErrorCode) -> OffsetCommitResponse:
-    """Return a response with `error` for each partition: an OffsetCommit response has no top-level error."""
-    return OffsetCommitResponse(
-        topics=[
-            OffsetCommitResponseTopic(
-                topic.name,
-                topic.topic_id,
-                [OffsetCommitResponsePartition(partition.partition_index, error) for partition in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
 
 
 def metadata_is_too_long(text: str, limit: int) -> bool:

@@ -19,7 +19,6 @@ from coordinatord.coordination.group.consumer.records import group_tombstones
 from coordinatord.coordination.group.events import Commit, Delete, Expire, TopicDeleted
 from coordinatord.coordination.group.offsets.commit_answers import (
     ALL_COMMITTED,
-    commit_error,
     metadata_is_too_long,
     partly_committed,
 )
@@ -30,6 +29,7 @@ from coordinatord.coordination.group.state import NO_TIMESTAMP, Group, Member
 from coordinatord.coordination.group.states import DEAD, EMPTY, PREPARING_REBALANCE, STABLE
 from coordinatord.coordination.group.terminate import terminate
 from kafka_wire.api.delete_groups import DeletableGroupResult
+from kafka_wire.api.offset_commit import error_response
 from kafka_wire.api.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
@@ -66,7 +66,7 @@ def commit(group: Group, event: Commit, now_ms: int) -> Result:
     else:
         error = member_epoch_refusal(group, group.consumer, event)
     if error is not None:
-        return Result(reply=commit_error(request, error))
+        return Result(reply=error_response(request, 0, error))
     result = Result()
     if not group.exists:
         group.exists = True

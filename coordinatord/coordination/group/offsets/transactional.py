@@ -14,10 +14,10 @@ from coordinatord.coordination.group.replay import replay_marker, write_pending
 from coordinatord.coordination.group.result import NOTHING, Result
 from coordinatord.coordination.group.state import Group
 from kafka_wire.api.txn_offset_commit import (
-    TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
+    error_response,
 )
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
@@ -32,7 +32,7 @@ def commit_transactional(group: Group, event: TxnCommit, now_ms: int) -> Result:
     else:
         error = member_epoch_refusal(group, group.consumer, event)
     if error is not None:
-        return Result(reply=txn_commit_error(request, error))
+        return Result(reply=error_response(request, 0, error))
     result = Result()
     if not group.exists:
         group.exists = True
@@ -62,17 +62,3 @@ def end_transaction(group: Group, event: EndTransaction, now_ms: int) -> Result:
     """Apply the transaction's marker, which is already in the log."""
     replay_marker(group, event.producer_id, committed=event.committed)
     return NOTHING
-
-
-def txn_commit_error(request: TxnOffsetCommitRequest, error: ErrorCode) -> TxnOffsetCommitResponse:
-    """Return a response with `error` for each partition."""
-    return TxnOffsetCommitResponse(
-        topics=[
-            TxnOffsetCommitResponseTopic(
-                topic.name,
-                topic.topic_id,
-                [TxnOffsetCommitResponsePartition(partition.partition_index, error) for partition in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )

@@ -11,7 +11,6 @@ from coordinatord.coordination.group.consumer.state import GroupEnvironment
 from coordinatord.coordination.group.events import ConsumerHeartbeat
 from coordinatord.coordination.group.state import MAX_ID_CHARACTERS
 from coordinatord.coordination.runtime.actors import later, respond_after
-from coordinatord.coordination.runtime.error_responses import refuse
 from coordinatord.coordination.service.apis.admin import ALL_GROUP_OPERATIONS
 from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api.consumer_group_describe import (
@@ -22,6 +21,7 @@ from kafka_wire.api.consumer_group_describe import (
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
+from kafka_wire.registry import error_response
 
 if TYPE_CHECKING:
     from coordinatord.coordination.service.groups import Coordinator
@@ -49,13 +49,13 @@ class ConsumerGroups:
         """Handle a heartbeat. The group's response waits until the state that it shows is durable."""
         version = context.api_version
         if len(request.group_id) > self.max_group_id_bytes:
-            return refuse(request, version, ErrorCode.INVALID_GROUP_ID)
+            return error_response(request, version, ErrorCode.INVALID_GROUP_ID)
         names = request.subscribed_topic_names
         if names is not None and sum(map(len, names)) > self.max_metadata_bytes:
-            return refuse(request, version, ErrorCode.POLICY_VIOLATION)
+            return error_response(request, version, ErrorCode.POLICY_VIOLATION)
         actor = self.coordinator.actor_for(request.group_id)
         if isinstance(actor, ErrorCode):
-            return refuse(request, version, actor)
+            return error_response(request, version, actor)
         host, may_describe = context.client_host, context.may_describe
         event = ConsumerHeartbeat.of(request, version, context.client_id, host, context, may_describe)
         response = actor.tell(event)

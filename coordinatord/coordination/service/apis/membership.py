@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from coordinatord.coordination.group.events import Join, Leave, Sync
 from coordinatord.coordination.group.state import MAX_ID_CHARACTERS
-from coordinatord.coordination.runtime.error_responses import refuse
 from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.join_group import JoinGroupRequest
@@ -14,6 +13,7 @@ from kafka_wire.api.leave_group import LeaveGroupRequest
 from kafka_wire.api.sync_group import SyncGroupRequest
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
+from kafka_wire.registry import error_response
 
 if TYPE_CHECKING:
     from coordinatord.coordination.service.groups import Coordinator
@@ -51,21 +51,21 @@ class Membership:
         """Handle a JoinGroup. It is parked until the generation begins, unless it is rejected or changes nothing."""
         version = context.api_version
         if not request.group_id or len(request.group_id) > self.max_group_id_bytes:
-            return refuse(request, version, ErrorCode.INVALID_GROUP_ID)
+            return error_response(request, version, ErrorCode.INVALID_GROUP_ID)
         if not self.coordinator.group_settings.allow_session(request.session_timeout_ms):
-            return refuse(request, version, ErrorCode.INVALID_SESSION_TIMEOUT)
+            return error_response(request, version, ErrorCode.INVALID_SESSION_TIMEOUT)
         size = 0
         for protocol in request.protocols:
             name_size = len(protocol.name)
             if name_size > MAX_ID_CHARACTERS:
-                return refuse(request, version, ErrorCode.POLICY_VIOLATION)
+                return error_response(request, version, ErrorCode.POLICY_VIOLATION)
             size += name_size + len(protocol.metadata)
         if size > self.max_metadata_bytes:
             # Longer metadata could not be written to the log, and would fail the rebalance of the whole group.
-            return refuse(request, version, ErrorCode.POLICY_VIOLATION)
+            return error_response(request, version, ErrorCode.POLICY_VIOLATION)
         actor = self.coordinator.actor_for(request.group_id)
         if isinstance(actor, ErrorCode):
-            return refuse(request, version, actor)
+            return error_response(request, version, actor)
         client_id, host = context.client_id, context.client_host
         has_room = self.coordinator.has_room_for_id()
         event = Join.of(request, version, context, client_id, host, context.may_describe, has_room)
@@ -102,6 +102,6 @@ class Membership:
         if isinstance(actor, ErrorCode):
             if actor is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 actor = while_loading
-            context.reply(refuse(request, context.api_version, actor))
+            context.reply(error_response(request, context.api_version, actor))
             return None
         return actor

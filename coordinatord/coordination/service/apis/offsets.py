@@ -15,7 +15,6 @@ from coordinatord.coordination.group.events import Commit
 from coordinatord.coordination.group.offsets.commit_answers import ALL_COMMITTED, written_out
 from coordinatord.coordination.group.offsets.committed import fetch_offsets, find_offsets
 from coordinatord.coordination.group.state import Group
-from coordinatord.coordination.runtime.error_responses import refuse
 from coordinatord.coordination.runtime.versions import fetch_error, fetch_groups, fetch_response
 from coordinatord.coordination.service.groups import GroupActor
 from coordinatord.transport.net.batching import is_durable
@@ -47,6 +46,7 @@ from kafka_wire.api.offset_fetch import (
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 from kafka_wire.offset_bodies import FETCH_GROUPS_FROM, all_committed, all_fetched
+from kafka_wire.registry import error_response
 from kafka_wire.schema import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Offsets:
             return OffsetCommitResponse(topics=refused.topics)
         actor = self.coordinator.actor_for(request.group_id)
         if isinstance(actor, ErrorCode):
-            response = refuse(request, version, actor)
+            response = error_response(request, version, actor)
         elif context.where[2] - context.where[1] > MANY_BYTES and partition_count(request) > COMMITTED_AT_ONCE:
             return CooperativeTask(self._commit_in_slices(context, request, refused), is_change=True)
         else:
@@ -151,7 +151,7 @@ class Offsets:
             request.topics = topics
             actor = self.coordinator.actor_for(request.group_id)
             if isinstance(actor, ErrorCode):
-                answered.merge(refuse(request, version, actor).topics)
+                answered.merge(error_response(request, version, actor).topics)
                 continue
             latest = actor
             answered.merge(written_out(request, actor.tell(Commit.of(request, version))).topics)
@@ -230,7 +230,7 @@ class Offsets:
             if isinstance(actor, GroupActor):
                 epoch = max(epoch, actor.epoch)
         if not (yield from is_durable(context, epoch)):
-            return refuse(request, context.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return error_response(request, context.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return fetch_response(answers, context.api_version)
 
     def _partitions_of(self, asked: OffsetFetchRequest | OffsetFetchRequestGroup) -> int:
@@ -299,7 +299,7 @@ class Offsets:
         refused = self._existing_only(request)
         actor = self.coordinator.actor_for(request.group_id)
         if isinstance(actor, ErrorCode):
-            return refuse(request, context.api_version, actor)
+            return error_response(request, context.api_version, actor)
         response: OffsetDeleteResponse = actor.tell(request)
         if refused.topics and response.error_code == ErrorCode.NONE:
             refused.merge(response.topics)

@@ -15,8 +15,6 @@ from coordinatord.broker.topics.names import OFFSETS_TOPIC
 from coordinatord.broker.topics.partition import Partition
 from coordinatord.broker.topics.partition_verification import TransactionCoordinator, VerificationResult
 from coordinatord.coordination.group.events import TxnCommit
-from coordinatord.coordination.group.offsets.transactional import txn_commit_error
-from coordinatord.coordination.runtime.error_responses import refuse
 from coordinatord.coordination.service.apis.offsets import TopicResponseMerger
 from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api.txn_offset_commit import (
@@ -28,6 +26,7 @@ from kafka_wire.api.txn_offset_commit import (
 )
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
+from kafka_wire.registry import error_response
 from kafka_wire.schema import ZERO_UUID
 
 if TYPE_CHECKING:
@@ -87,7 +86,9 @@ class TransactionalOffsets:
         if not request.topics:
             return TxnOffsetCommitResponse(topics=refused.topics)
         if not request.group_id:
-            return self._answer(txn_commit_error(request, ErrorCode.INVALID_GROUP_ID), refused, context)
+            return self._answer(
+                error_response(request, context.api_version, ErrorCode.INVALID_GROUP_ID), refused, context
+            )
         return self._commit(context, request, refused)
 
     def _commit(
@@ -102,18 +103,20 @@ class TransactionalOffsets:
             ask(lambda answer: self._resume(context, request, refused, answer))
             return None
         if error is not ErrorCode.NONE:
-            return self._answer(txn_commit_error(request, error), refused, context)
+            return self._answer(error_response(request, context.api_version, error), refused, context)
         if epoch > self.coordinator.gate.flushed_epoch:
             # Check again when the participation is durable: the transaction may have ended by then.
             self.coordinator.gate.hold(
                 epoch,
                 lambda: self._resume(context, request, refused),
-                lambda: context.reply(refuse(request, context.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE)),
+                lambda: context.reply(
+                    error_response(request, context.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                ),
             )
             return None
         actor = self.coordinator.actor_for(request.group_id)
         if isinstance(actor, ErrorCode):
-            return self._answer(txn_commit_error(request, actor), refused, context)
+            return self._answer(error_response(request, context.api_version, actor), refused, context)
         topic_ids = {}
         if actor.group.consumer is not None:
             topic_ids = {topic.name: self.topics.topic_id(topic.name) or ZERO_UUID for topic in request.topics}

@@ -14,7 +14,6 @@ from coordinatord.broker.topics.markers import Marker
 from coordinatord.broker.topics.names import INTERNAL, OFFSETS_TOPIC
 from coordinatord.coordination.group.consumer.expressions import Expression, InvalidExpression, compile_expression
 from coordinatord.coordination.runtime.actors import later, respond_after
-from coordinatord.coordination.runtime.error_responses import refuse
 from coordinatord.coordination.transactions.coordinator import TransactionActor, Transactions
 from coordinatord.coordination.transactions.events import AddPartitions, End, Init
 from coordinatord.coordination.transactions.markers import AT_ONCE
@@ -55,6 +54,7 @@ from kafka_wire.api.write_txn_markers import (
 )
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
+from kafka_wire.registry import error_response
 
 BUMPING_ADD_FROM = 4
 """From this version on, brokers send AddPartitionsToTxn for producers that follow transaction version 2."""
@@ -111,22 +111,22 @@ class TransactionApis:
         """
         version = context.api_version
         if (request.producer_id == -1) != (request.producer_epoch == -1):
-            return refuse(request, version, ErrorCode.INVALID_REQUEST)
+            return error_response(request, version, ErrorCode.INVALID_REQUEST)
         if request.transactional_id is None:
             try:
                 return InitProducerIdResponse(0, 0, self.new_producer_id(), 0)
             except OSError:
-                return refuse(request, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                return error_response(request, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if not request.transactional_id:
-            return refuse(request, version, ErrorCode.INVALID_REQUEST)
+            return error_response(request, version, ErrorCode.INVALID_REQUEST)
         actor = self.transactions.actor_for(request.transactional_id)
         if isinstance(actor, ErrorCode):
-            return refuse(request, version, actor)
+            return error_response(request, version, actor)
         expected = (request.producer_id, request.producer_epoch) if request.producer_id != -1 else None
         try:
             response = actor.tell(Init(request.transaction_timeout_ms, expected))
         except OSError:
-            return refuse(request, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return error_response(request, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if version < 4:
             response.error_code = _as_known(ErrorCode(response.error_code))
         return actor.respond(context, response)
@@ -264,7 +264,9 @@ class TransactionApis:
         response = WriteTxnMarkersResponse(markers=list(results.values()))
         if epoch <= self.transactions.gate.flushed_epoch:
             return response
-        context.answer_at(epoch, response, lambda: refuse(request, context.api_version, ErrorCode.KAFKA_STORAGE_ERROR))
+        context.answer_at(
+            epoch, response, lambda: error_response(request, context.api_version, ErrorCode.KAFKA_STORAGE_ERROR)
+        )
         return None
 
     def _write_one(self, asked: WritableTxnMarker, marker: Marker, result: WritableTxnMarkerResult) -> TaskSteps:
