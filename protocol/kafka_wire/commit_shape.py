@@ -19,9 +19,9 @@ from functools import cache
 from operator import itemgetter
 from typing import Any
 
-from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
+from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic, error_response
 from kafka_wire.codecs import encode_message, maker
-from kafka_wire.offset_bodies import all_committed
+from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import BatchBuilder
 from kafka_wire.records.keys import NO_TIMESTAMP, encode_offsets
 from kafka_wire.records.offsets import OffsetCommitValue
@@ -104,7 +104,10 @@ class CommitShape:
         self.read_numbers: Callable[[bytes, int], tuple[int, ...]] = struct.Struct(
             ">" + "iqi".join(f"{len(each)}x" for each in constants)
         ).unpack_from
-        answers = all_committed(zeros.topics, version), all_committed(ones.topics, version)
+        answers = (
+            encode_message(error_response(zeros, version, ErrorCode.NONE), version),
+            encode_message(error_response(ones, version, ErrorCode.NONE), version),
+        )
         self._answer_template = b"%b".join(
             [piece.replace(b"%", b"%%") for piece in in_common(*answers, (INDEX_BYTES,) * count)]
         )

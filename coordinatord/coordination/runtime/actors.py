@@ -92,8 +92,7 @@ class Actor(Generic[C]):
         """Return the response if it can be sent at once; None if it waits for the log and is sent later."""
         if response is None:
             return None
-        if type(response) is not bytes:
-            response = for_version(response, context.api_version)
+        response = for_version(response, context.api_version)
         gate = self.coordinator.gate
         if self.epoch > gate.flushed_epoch and not gate.has_flushed(self.epoch):
             context.answer_at(self.epoch, response, partial(unavailable, context.codec, context.keep()))

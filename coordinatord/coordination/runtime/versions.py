@@ -26,6 +26,7 @@ from kafka_wire.codecs import maker
 from kafka_wire.errors import ErrorCode
 
 _fetched = maker(OffsetFetchResponse)
+_old_partition = maker(OffsetFetchResponsePartition)
 
 
 def for_version(response: Any, version: int) -> Any:
@@ -69,7 +70,7 @@ def fetch_response(groups: list[OffsetFetchResponseGroup], version: int) -> Offs
         OffsetFetchResponseTopic(
             topic.name,
             [
-                OffsetFetchResponsePartition(
+                _old_partition(
                     p.partition_index, p.committed_offset, p.committed_leader_epoch, p.metadata, p.error_code
                 )
                 for p in topic.partitions

@@ -219,17 +219,13 @@ def parts_by(may: May, asked: str, answered: str, *, by: tuple[str, ...]) -> Rul
     return Parts(may, asked, answered, by)
 
 
-def amend(context: RequestContext, change: Callable[[Any], Any], *, decodes: bool = True) -> None:
-    """Change the response before it is encoded; of several changes, the last one added is applied first. With
-    `decodes`, `change` gets a message, otherwise possibly the encoded bytes of one.
-    """
+def amend(context: RequestContext, change: Callable[[Any], Any]) -> None:
+    """Change the response before it is encoded; of several changes, the last one added is applied first."""
     admitted = context.admitted
     assert admitted is not None, "the guard has made it"
     before = admitted.amend
 
     def amended(response: Any) -> Any:
-        if decodes and type(response) is bytes:
-            response = context.codec.decode_response(response, 0, len(response))
         response = change(response)
         return response if before is None else before(response)
 

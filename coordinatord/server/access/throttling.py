@@ -128,7 +128,7 @@ class _Measured:
         """Call the handler, and measure it."""
         context, throttling = self._context, self._throttling
         context.admitted = AuthorizationResult()
-        amend(context, self._finished, decodes=False)
+        amend(context, self._finished)
         if self._api_key == ApiKey.FETCH:
             self._bound_fetch()
         is_silent = self._api_key == ApiKey.PRODUCE and self._request.acks == 0
@@ -174,8 +174,6 @@ class _Measured:
         if not throttle_ms:
             return response
         throttling.throttled[kind] = throttling.throttled.get(kind, 0) + 1
-        if type(response) is bytes:
-            response = context.codec.decode_response(response, 0, len(response))
         if self._api_key == ApiKey.FETCH and not response.error_code:
             if fetched:
                 quotas.unused(FETCHED, *who, fetched, now_ms)

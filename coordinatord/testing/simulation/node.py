@@ -18,7 +18,6 @@ from coordinatord.coordination.group.classic.step import step
 from coordinatord.coordination.group.consumer.metadata_hash import topic_hash
 from coordinatord.coordination.group.consumer.state import GroupEnvironment
 from coordinatord.coordination.group.consumer.topics import Topic
-from coordinatord.coordination.group.offsets.commit_answers import written_out
 from coordinatord.coordination.group.result import Cancel, Result, TimerKey
 from coordinatord.coordination.group.state import Group, GroupSettings
 from coordinatord.coordination.service.ledger import Ledger
@@ -161,8 +160,7 @@ class Node:
         if result.reply is None:
             self.parked[self._asked] = answer
             return False
-        reply = written_out(request, result.reply) if kind is OffsetCommitRequest else result.reply
-        answer(max(now_ms, self.flushed_ms), reply)
+        answer(max(now_ms, self.flushed_ms), result.reply)
         return True
 
     @property

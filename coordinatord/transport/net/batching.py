@@ -136,7 +136,7 @@ def encoded_aside(context: RequestContext, slices: CooperativeTask) -> Cooperati
 
 def _encoding(context: RequestContext, steps: TaskSteps) -> TaskSteps:
     response = yield from steps
-    if response is None or isinstance(response, (bytes, Encoded)):
+    if response is None or isinstance(response, Encoded):
         return response
     response, codec = context.amended(response), context.codec
     if getattr(response, "error_code", 0):

@@ -1,7 +1,7 @@
 """One request in progress: the handler's view of it, and the ways in which it can end.
 
-A handler gets a `RequestContext` and the decoded request. It returns the response (or the response's body as bytes, if
-that is faster than the message), or `CooperativeTask` that will make the response (cooperative_tasks.py), or None when
+A handler gets a `RequestContext` and the decoded request. It returns the response, or a `CooperativeTask` that will
+make the response (cooperative_tasks.py), or None when
 
 - it has called `answer_at`: the response waits for the log (the durability gate), or
 - it has called `drop` or `drop_at`: there is no response (Produce with acks 0), or

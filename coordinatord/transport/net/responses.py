@@ -28,8 +28,8 @@ _pack_size = struct.Struct(">i").pack_into
 
 
 def encode_response(to: Received, response: Any, out: bytearray, metrics: Metrics) -> None:
-    """Append a whole response frame. A `response` of type bytes is the body of a response without an error. Raises
-    AnswerTooLarge after removing what was appended.
+    """Append a whole response frame. A `response` of type bytes, from the fast path, is the body of a response
+    without an error. Raises AnswerTooLarge after removing what was appended.
     """
     codec = to.codec
     if to.admitted is not None:

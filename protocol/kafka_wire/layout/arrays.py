@@ -111,4 +111,4 @@ class Array(Wire):
             return
         item = out.fresh("item")
         with out.block(f"for {item} in {items}:"):
-            self.element.emit_encode(out, item)
+            self.element.emit_encode_element(out, item)

@@ -101,6 +101,10 @@ class Length(Wire):
         """Append the length of null."""
         raise NotImplementedError
 
+    def put_zero(self, out: EncodeSource) -> None:
+        """Append the length of an empty value."""
+        raise NotImplementedError
+
     def present(
         self, out: DecodeSource, stored: str, target: str, name: str, *, nullable: bool, empty: str | None = None
     ) -> AbstractContextManager[None]:
@@ -140,6 +144,9 @@ class PlainLength(Length):
 
     def put_null(self, out: EncodeSource) -> None:
         self.stored_as.emit_encode(out, "-1")
+
+    def put_zero(self, out: EncodeSource) -> None:
+        self.stored_as.emit_encode(out, "0")
 
     @contextmanager
     def present(
@@ -189,6 +196,9 @@ class CompactLength(Length):
 
     def put_null(self, out: EncodeSource) -> None:
         out.fixed("b", "0")
+
+    def put_zero(self, out: EncodeSource) -> None:
+        out.fixed("b", "1")
 
     @contextmanager
     def present(

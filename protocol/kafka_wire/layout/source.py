@@ -96,8 +96,8 @@ class Source:
             self.emit(f"raise {self.needs.take('kafka_wire.errors', error)}({text})")
 
     def fixed(self, formats: str, expression: str) -> None:
-        """Add a value of fixed size, which waits for the values that follow it. `formats` are characters of
-        `struct`.
+        """Add a value of fixed size, which waits for the values that follow it. `formats` are characters of `struct`;
+        an "x", a byte of zero, has no expression.
         """
         self.run.append((formats, expression))
 
@@ -105,7 +105,7 @@ class Source:
         """Write the pending run of fixed-size values."""
         if self.run:
             run, self.run = self.run, []
-            self.write_run("".join(formats for formats, _ in run), [expression for _, expression in run])
+            self.write_run("".join(formats for formats, _ in run), [each for _, each in run if each])
 
     def write_run(self, formats: str, expressions: list[str]) -> None:
         """Write the fixed-size values."""
@@ -173,6 +173,9 @@ class EncodeSource(Source):
         return variable
 
     def write_run(self, formats: str, expressions: list[str]) -> None:
-        """Write a run with one call."""
+        """Write a run with one call; a single byte of zero needs no struct."""
+        if formats == "x":
+            self.put(f"{self.sink}.append(0)")
+            return
         pack = self.packer(formats, "pack")
         self.lines += folded(f"{self.sink} += {pack}(", expressions, ")", self.depth)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +13,9 @@ from construct import Adapter, Construct, Container, Struct, stream_read, stream
 
 from kafka_wire import errors
 from kafka_wire.layout.arrays import Array
+from kafka_wire.layout.blobs import String
 from kafka_wire.layout.lengths import UnsignedVarint
-from kafka_wire.layout.numbers import Int8
+from kafka_wire.layout.numbers import Fixed, Int8
 from kafka_wire.layout.source import DecodeSource, EncodeSource
 from kafka_wire.layout.wire import Place, Wire, parse_all, rest, wire_of
 from kafka_wire.schema import ZERO_UUID, Field, Type, schema_of
@@ -85,6 +87,34 @@ class Record(Wire, Adapter):  # type: ignore[misc]
         value = out.read(value)
         for field, wire in self.fields:
             wire.emit_encode(out, f"{value}.{field}")
+        if self.tags is not None:
+            self.tags.emit_encode(out, value)
+
+    def emit_encode_element(self, out: EncodeSource, value: str) -> None:
+        """Write the body of the loop over an array of this struct. If its only field of variable size is a nullable
+        text, which is usually empty (the metadata of an offset), an element with an empty one is packed by one call.
+        """
+        variable = [(field, wire) for field, wire in self.fields if not isinstance(wire, Fixed)]
+        if len(variable) != 1 or (self.tags is not None and self.tags.known):
+            self.emit_encode(out, value)
+            return
+        ((text, wire),) = variable
+        if not isinstance(wire, String) or not wire.nullable:
+            self.emit_encode(out, value)
+            return
+        read = out.read(f"{value}.{text}")
+        with out.block(f'if {read} == "":'):
+            self._emit_around(out, value, text, lambda: wire.length.put_zero(out))
+            out.emit("continue")
+        self._emit_around(out, value, text, lambda: wire.emit_encode(out, read))
+
+    def _emit_around(self, out: EncodeSource, value: str, text: str, emit_text: Callable[[], None]) -> None:
+        """Write the encoder of a struct whose field `text` is encoded by `emit_text`."""
+        for field, wire in self.fields:
+            if field == text:
+                emit_text()
+            else:
+                wire.emit_encode(out, f"{value}.{field}")
         if self.tags is not None:
             self.tags.emit_encode(out, value)
 
@@ -257,7 +287,7 @@ class TagBuffer(Wire):
     def emit_encode(self, out: EncodeSource, value: str) -> None:
         """Write the encoder. `value` is the object whose fields these are."""
         if not self.known:
-            out.fixed("b", "0")
+            out.fixed("x", "")
             return
         write = out.needs.take("kafka_wire.lengths", "write_uvarint")
         if len(self.known) == 1:

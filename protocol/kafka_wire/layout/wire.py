@@ -69,6 +69,10 @@ class Wire(Construct):  # type: ignore[misc]  # construct has no annotations
         """Write the lines that append the value of the expression `value`, an attribute or a variable."""
         raise NotImplementedError
 
+    def emit_encode_element(self, out: EncodeSource, value: str) -> None:
+        """Write the body of the loop over an array, for the element in the variable `value`."""
+        self.emit_encode(out, value)
+
     def told(self) -> str:
         """Return the description of the type in the output of `python -m kafka_wire tree`."""
         return type(self).__name__

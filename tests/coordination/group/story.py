@@ -23,7 +23,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coordinatord.coordination.group import events
-from coordinatord.coordination.group.offsets.commit_answers import written_out
 from coordinatord.coordination.group.offsets.committed import fetch_offsets
 from coordinatord.coordination.group.result import Result
 from coordinatord.coordination.group.state import NEVER
@@ -190,8 +189,7 @@ class Story:
         if reply_to is not None and result.reply is None:
             self.say(f"{client.name} waits for {type(event).__name__}Group")
         elif reply_to is None and result.reply is not None:
-            reply = written_out(event.request, result.reply) if isinstance(event, events.Commit) else result.reply
-            self.say(f"{client.name} <- {_reply(reply)}")
+            self.say(f"{client.name} <- {_reply(result.reply)}")
 
     def answered(self, reply_to: int, response: Any) -> None:
         client, _ = self.senders[reply_to]

@@ -16,7 +16,6 @@ from typing import Any
 from coordinatord.base.clocks.timer_wheel import TimerWheel
 from coordinatord.coordination.group import events
 from coordinatord.coordination.group.classic.step import heartbeat, restore, step
-from coordinatord.coordination.group.offsets.commit_answers import written_out
 from coordinatord.coordination.group.replay import NO_PRODUCER_ID, replay, replay_marker
 from coordinatord.coordination.group.result import Cancel, Record, Result, Schedule, TimerKey
 from coordinatord.coordination.group.state import HEARTBEAT_OK, NEVER, Group, GroupSettings, Member
@@ -376,7 +375,7 @@ class World:
         """Commits offset 5 of partition 0 of topic t unless `topics` says otherwise."""
         fields.setdefault("topics", [commit_topic("t", {0: 5})])
         request = OffsetCommitRequest(GROUP_ID, generation_id, member_id, **fields)
-        return written_out(request, self.tell(events.Commit.of(request, version)).reply)
+        return self.tell(events.Commit.of(request, version)).reply
 
     def commit_transactional(
         self, producer_id: int, offset: int = 5, member_id: str = "", generation_id: int = -1, **fields: Any

@@ -12,7 +12,6 @@ from typing import Any
 from coordinatord.coordination.group import events as group_events
 from coordinatord.coordination.group.consumer.commits import fetch_refusal
 from coordinatord.coordination.group.consumer.state import ConsumerState
-from coordinatord.coordination.group.offsets.commit_answers import written_out
 from coordinatord.coordination.group.states import STABLE
 from coordinatord.testing.member.consumer.state import MemberState
 from coordinatord.testing.member.result import Assigned
@@ -151,7 +150,7 @@ class ConsumerWorld(World):
         elif isinstance(request, LeaveGroupRequest):
             self.answer(consumer, send, self.group.tell(group_events.Leave.of(request, 5)))
         elif isinstance(request, OffsetCommitRequest):
-            self.answer(consumer, send, written_out(request, self.group.tell(group_events.Commit.of(request, 9))))
+            self.answer(consumer, send, self.group.tell(group_events.Commit.of(request, 9)))
         elif isinstance(request, OffsetFetchRequest):
             self.answer(consumer, send, *self.fetch_offsets(request))
         elif isinstance(request, MetadataRequest):

@@ -14,7 +14,6 @@ from typing import Any
 
 from coordinatord.coordination.group import events as group_events
 from coordinatord.coordination.group.classic.step import step as group_step
-from coordinatord.coordination.group.offsets.commit_answers import written_out
 from coordinatord.coordination.group.states import STABLE as GROUP_STABLE
 from coordinatord.testing.member.assignors.java_hash import TopicPartition
 from coordinatord.testing.member.events import Failed, Poll, Received, Subscribe, Woken
@@ -275,7 +274,7 @@ class World:
         return (self.group.tell(group_events.Leave.of(request, 5)).reply,)
 
     def commit(self, request: OffsetCommitRequest) -> tuple[Any]:
-        return (written_out(request, self.group.tell(group_events.Commit.of(request, 9)).reply),)
+        return (self.group.tell(group_events.Commit.of(request, 9)).reply,)
 
     def fetch_offsets(self, request: OffsetFetchRequest) -> tuple[Any]:
         topics = []

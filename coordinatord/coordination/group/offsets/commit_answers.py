@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from kafka_wire.api.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     error_response,
 )
 from kafka_wire.errors import ErrorCode
-
-ALL_COMMITTED: Final = OffsetCommitResponse()
-"""Placeholder for the response to a commit without errors; compared by identity. Its topics and partitions are those of
-the request, so the shell fills them in.
-"""
-
-
-def written_out(request: OffsetCommitRequest, reply: OffsetCommitResponse) -> OffsetCommitResponse:
-    """Return the complete response for a step's reply: `ALL_COMMITTED` is expanded, any other is returned unchanged."""
-    return error_response(request, 0, ErrorCode.NONE) if reply is ALL_COMMITTED else reply
 
 
 def partly_committed(request: OffsetCommitRequest, max_metadata: int) -> OffsetCommitResponse:

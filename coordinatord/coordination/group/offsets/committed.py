@@ -12,13 +12,12 @@ subscribes to. A commit of v2-v4 may set its own retention.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container
 
 from coordinatord.coordination.group.classic.members import keep_alive
 from coordinatord.coordination.group.consumer.records import group_tombstones
 from coordinatord.coordination.group.events import Commit, Delete, Expire, TopicDeleted
 from coordinatord.coordination.group.offsets.commit_answers import (
-    ALL_COMMITTED,
     metadata_is_too_long,
     partly_committed,
 )
@@ -38,7 +37,6 @@ from kafka_wire.api.offset_delete import (
 )
 from kafka_wire.api.offset_fetch import (
     OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
@@ -46,7 +44,6 @@ from kafka_wire.api.offset_fetch import (
 )
 from kafka_wire.codecs import maker
 from kafka_wire.errors import ErrorCode
-from kafka_wire.offset_bodies import FoundTopic
 from kafka_wire.records.offsets import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 from kafka_wire.schema import ZERO_UUID
 
@@ -56,6 +53,7 @@ NO_OFFSET = -1
 MAX_TIMESTAMP_MS = (1 << 63) - 1
 
 _value = maker(OffsetCommitValue)
+_partition = maker(OffsetFetchResponsePartitions)
 
 
 def commit(group: Group, event: Commit, now_ms: int) -> Result:
@@ -97,7 +95,7 @@ def commit(group: Group, event: Commit, now_ms: int) -> Result:
                 values.append((partition.partition_index, value))
         if values:
             write_offsets(group, topic.name, values, result)
-    result.reply = ALL_COMMITTED if all_fit else partly_committed(request, max_metadata)
+    result.reply = error_response(request, 0, ErrorCode.NONE) if all_fit else partly_committed(request, max_metadata)
     return result
 
 
@@ -131,47 +129,32 @@ def commit_like_before(
             value.topic_id = topic_id
 
 
-def find_offsets(
-    group: Group | None, topics: Sequence[OffsetFetchRequestTopic | OffsetFetchRequestTopics] | None
-) -> list[FoundTopic]:
-    """Return the committed values of the requested partitions, topic by topic in the request's order; of all partitions
-    with a committed offset if `topics` is None.
-
-    A group that does not exist has no offsets; that is no error.
-    """
-    offsets = {} if group is None or group.state is DEAD else group.offsets
-    if topics is None:
-        return [(name, by_partition, by_partition.values()) for name, by_partition in offsets.items()]
-    found: list[FoundTopic] = []
-    for topic in topics:
-        by_partition = offsets.get(topic.name, {})
-        indexes = topic.partition_indexes
-        found.append((topic.name, indexes, [by_partition.get(partition) for partition in indexes]))
-    return found
-
-
 def fetch_offsets(
     group: Group | None, request: OffsetFetchRequestGroup, require_stable: bool = False
 ) -> OffsetFetchResponseGroup:
     """Return the requested offsets, -1 where none is committed; all offsets of the group if `request.topics` is None.
 
-    If the request is for all, the caller fills in the topic ids. With `require_stable`, a partition with an open
-    transaction fails with UNSTABLE_OFFSET_COMMIT, and the client retries.
+    A group that does not exist has no offsets; that is no error. If the request is for all, the caller fills in the
+    topic ids. With `require_stable`, a partition with an open transaction fails with UNSTABLE_OFFSET_COMMIT, and the
+    client retries.
     """
     pending = group.pending if group is not None and require_stable else None
     unstable: Container[tuple[str, int]] = pending or ()
+    offsets = {} if group is None or group.state is DEAD else group.offsets
+    asked = request.topics
+    if asked is None:
+        asked = [OffsetFetchRequestTopics(name, ZERO_UUID, list(found)) for name, found in offsets.items()]
     topics: list[OffsetFetchResponseTopics] = []
-
-    ids = None if request.topics is None else [topic.topic_id for topic in request.topics]
-    for number, (name, indexes, values) in enumerate(find_offsets(group, request.topics)):
-        topic_id = ZERO_UUID if ids is None else ids[number]
+    for topic in asked:
+        committed = offsets.get(topic.name, {})
         partitions = [
-            _unstable(partition)
-            if (name, partition) in unstable
-            else _fetched(partition, value if _is_of_topic(value, topic_id) else None)
-            for partition, value in zip(indexes, values, strict=True)
+            _unstable(index)
+            if (topic.name, index) in unstable
+            else _fetched(index, value if _is_of_topic(value, topic.topic_id) else None)
+            for index in topic.partition_indexes
+            for value in (committed.get(index),)
         ]
-        topics.append(OffsetFetchResponseTopics(name, topic_id, partitions))
+        topics.append(OffsetFetchResponseTopics(topic.name, topic.topic_id, partitions))
     return OffsetFetchResponseGroup(request.group_id, topics)
 
 
@@ -288,12 +271,12 @@ def _is_of_topic(value: OffsetCommitValue | None, topic_id: bytes) -> bool:
 
 def _fetched(partition: int, value: OffsetCommitValue | None) -> OffsetFetchResponsePartitions:
     if value is None:
-        return OffsetFetchResponsePartitions(partition, NO_OFFSET, NO_EPOCH, "", ErrorCode.NONE)
-    return OffsetFetchResponsePartitions(partition, value.offset, value.leader_epoch, value.metadata, ErrorCode.NONE)
+        return _partition(partition, NO_OFFSET, NO_EPOCH, "", ErrorCode.NONE)
+    return _partition(partition, value.offset, value.leader_epoch, value.metadata, ErrorCode.NONE)
 
 
 def _unstable(partition: int) -> OffsetFetchResponsePartitions:
-    return OffsetFetchResponsePartitions(partition, NO_OFFSET, NO_EPOCH, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)
+    return _partition(partition, NO_OFFSET, NO_EPOCH, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)
 
 
 def _all_partitions(group: Group) -> list[tuple[str, int]]:

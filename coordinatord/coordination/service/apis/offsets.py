@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from coordinatord.coordination.group.consumer.commits import fetch_refusal
 from coordinatord.coordination.group.events import Commit
-from coordinatord.coordination.group.offsets.commit_answers import ALL_COMMITTED, written_out
-from coordinatord.coordination.group.offsets.committed import fetch_offsets, find_offsets
+from coordinatord.coordination.group.offsets.committed import fetch_offsets
 from coordinatord.coordination.group.state import Group
 from coordinatord.coordination.runtime.versions import fetch_error, fetch_groups, fetch_response
 from coordinatord.coordination.service.groups import GroupActor
@@ -45,7 +44,6 @@ from kafka_wire.api.offset_fetch import (
 )
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
-from kafka_wire.offset_bodies import FETCH_GROUPS_FROM, all_committed, all_fetched
 from kafka_wire.registry import error_response
 from kafka_wire.schema import ZERO_UUID
 
@@ -129,10 +127,8 @@ class Offsets:
         else:
             response = actor.tell(Commit.of(request, version))
         if refused.topics:
-            refused.merge(written_out(request, response).topics)
+            refused.merge(response.topics)
             response = OffsetCommitResponse(topics=refused.topics)
-        elif response is ALL_COMMITTED:
-            response = all_committed(request.topics, version)
         return response if isinstance(actor, ErrorCode) else actor.respond(context, response)
 
     def _commit_in_slices(
@@ -154,7 +150,7 @@ class Offsets:
                 answered.merge(error_response(request, version, actor).topics)
                 continue
             latest = actor
-            answered.merge(written_out(request, actor.tell(Commit.of(request, version))).topics)
+            answered.merge(actor.tell(Commit.of(request, version)).topics)
         response = OffsetCommitResponse(topics=answered.topics)
         return response if latest is None else latest.respond(context, response)
 
@@ -190,18 +186,6 @@ class Offsets:
     def fetch(self, context: RequestContext, request: OffsetFetchRequest) -> Any:
         """Fetch offsets. A read returns applied offsets, so its response waits until all of them are durable."""
         version = context.api_version
-        if version < TOPIC_IDS_FROM and (version < FETCH_GROUPS_FROM or len(request.groups) == 1):
-            # The common case: one group that is loaded, whose offsets any client may read.
-            only = request if version < FETCH_GROUPS_FROM else request.groups[0]
-            here = self.coordinator.actors.get(only.group_id)
-            if (
-                here is not None
-                and here.group.pending is None
-                and here.group.consumer is None
-                and self._partitions_of(only) <= FETCHED_AT_ONCE
-            ):
-                found = find_offsets(here.group, only.topics)
-                return here.respond(context, all_fetched(only.group_id, found, version))
         groups = fetch_groups(request, version)
         if sum([self._partitions_of(asked) for asked in groups]) > FETCHED_AT_ONCE:
             return CooperativeTask(self._fetch_in_slices(context, request, groups))
