@@ -21,6 +21,8 @@ from kafka_wire.api.describe_producers import (
 )
 from kafka_wire.api.sync_group import SyncGroupRequest
 from kafka_wire.errors import ErrorCode
+from kafka_wire.registry import messages, versions_of
+from kafka_wire.schema import schema_of
 from tests.scene import HEARTBEAT, Scene
 from tests.shell import Wire
 
@@ -175,3 +177,19 @@ def test_of_a_response_that_nobody_waits_for_nothing_is_counted() -> None:
     wire.connection.connection_lost(None)
     scene.turns.run()
     assert (scene.door.unread.bytes, len(scene.door.unread)) == (0, 0)
+
+
+@pytest.mark.parametrize("api_key", batching.SPLITS)
+def test_behind_the_elements_of_a_split_response_are_empty_tag_buffers(api_key: int) -> None:
+    split = batching.SPLITS[api_key]
+    for version in versions_of(api_key):
+        if version < split.first_version:
+            continue
+        struct = messages(api_key)[1]
+        for name in filter(None, (split.answered, split.inner_answered)):
+            schema = schema_of(struct)
+            last = schema.fields_of(version)[-1]
+            assert last.name == name
+            assert schema.tagged_fields_of(version) == []
+            assert last.type.element is not None
+            struct = last.type.element.struct

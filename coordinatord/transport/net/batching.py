@@ -24,9 +24,8 @@ from coordinatord.transport.net.received import NO_BODY
 from coordinatord.transport.net.request import RequestContext
 from coordinatord.transport.net.responses import AnswerTooLarge, encode_body
 from kafka_wire.api_key import ApiKey
-from kafka_wire.lengths import read_uvarint, write_uvarint
+from kafka_wire.lengths import write_uvarint
 from kafka_wire.registry import Codec
-from kafka_wire.schema import schema_of
 
 FEW: Final = 1
 """A request of so few elements is not split. Two may be the same large group, with a response sixteen times as
@@ -322,83 +321,48 @@ def is_durable(context: RequestContext, epoch: int) -> TaskSteps:
 class _Frame:
     """The bytes of a response before and behind its elements, and the encoding of their number. The elements are in the
     list `names[0]` of the response; with two names, in the list `names[1]` of the only element of the first.
+
+    Each list is the last field of its struct, so in flexible versions only empty tag buffers are behind it.
     """
 
     def __init__(self, codec: Codec, *names: str) -> None:
         self._codec = codec
         self._names = names
-        element: Any = codec.response
-        for name in names:
-            element = next(
-                field.type.element.struct  # type: ignore[union-attr]  # an array of structs
-                for field in schema_of(element).fields
-                if field.name == name
-            )
-        self._element: Any = element
         self._head = b""
-        self._tail = b""
+        self._tail = b"\0" * len(names) if codec.flexible else b""
         #: the last response without its elements
         self.empty: Any = None
 
     def elements_of(self, response: Any) -> tuple[int, bytes]:
-        """Return the number of elements of a response, and their bytes. `response` is a message, or a body without an
-        error.
-        """
-        if isinstance(response, bytes):
-            encoded, message = response, self._codec.response()
-        else:
-            encoded, message = self._encoded(response), response
-        self.empty = self.with_elements(message, [])
-        head, tail = self.rest_of(message)
-        stop = len(encoded) - tail
-        self._head, self._tail = encoded[:head], encoded[stop:]
-        if self._codec.flexible:
-            number, start = _read_count(encoded, head)
-        else:
-            number, start = int.from_bytes(encoded[head : head + 4], "big"), head + 4
-        return number, encoded[start:stop]
+        """Return the number of elements of a response, and their bytes."""
+        holder = response if len(self._names) == 1 else getattr(response, self._names[0])[0]
+        number = len(getattr(holder, self._names[-1]))
+        self.empty = self._without_elements(response)
+        rest = _encoded(self._codec, self.empty)
+        self._head = rest[: len(rest) - len(self._count(0)) - len(self._tail)]
+        encoded = _encoded(self._codec, response)
+        start = len(self._head) + len(self._count(number))
+        return number, encoded[start : len(encoded) - len(self._tail)]
 
     def around(self, pieces: list[bytes], count: int, head: int = 0, tail: int = 0) -> Encoded:
         """Return the whole response, without its first `head` and its last `tail` bytes."""
-        number = write_uvarint(count + 1) if self._codec.flexible else count.to_bytes(4, "big")
-        found = [(self._head + number)[head:], *pieces, self._tail[: len(self._tail) - tail]]
+        found = [(self._head + self._count(count))[head:], *pieces, self._tail[: len(self._tail) - tail]]
         return Encoded(found, sum(map(len, found)))
 
     def margins(self) -> tuple[int, int]:
         """Return the number of bytes before and behind the only element of a response."""
-        return len(self._head) + (1 if self._codec.flexible else 4), len(self._tail)
+        return len(self._head) + len(self._count(1)), len(self._tail)
 
-    def with_elements(self, message: Any, elements: list[Any]) -> Any:
-        """Return a copy of a response with other elements."""
-        made = copy.copy(message)
+    def _count(self, number: int) -> bytes:
+        return write_uvarint(number + 1) if self._codec.flexible else number.to_bytes(4, "big")
+
+    def _without_elements(self, response: Any) -> Any:
+        """Return a copy of a response that has no elements."""
+        made = copy.copy(response)
         if len(self._names) == 1:
-            setattr(made, self._names[0], elements)
+            setattr(made, self._names[0], [])
         else:
             outer = copy.copy(getattr(made, self._names[0])[0])
-            setattr(outer, self._names[1], elements)
+            setattr(outer, self._names[1], [])
             setattr(made, self._names[0], [outer])
         return made
-
-    def rest_of(self, message: Any) -> tuple[int, int]:
-        """Return the number of bytes before the number of elements, and behind the last element. The first byte that
-        differs between responses of no element and of one element is part of that number.
-        """
-        none = self._encoded(self.with_elements(message, []))
-        one = self._encoded(self.with_elements(message, [self._element()]))
-        first = next(at for at, byte in enumerate(none) if byte != one[at])
-        head, number = (first, 1) if self._codec.flexible else (first - 3, 4)
-        return head, len(none) - head - number
-
-    def _encoded(self, message: Any) -> bytes:
-        return _encoded(self._codec, message)
-
-
-def _read_count(encoded: bytes, pos: int) -> tuple[int, int]:
-    """Read the number of elements, which is encoded plus one as a varint. Returns it and the first element's
-    position.
-    """
-    value = encoded[pos]
-    pos += 1
-    if value > 0x7F:
-        value, pos = read_uvarint(encoded, pos, value)
-    return value - 1, pos
