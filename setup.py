@@ -49,8 +49,8 @@ HOT = {
     "coordinatord/coordination/service": "groups ledger ledger_writer",
     "coordinatord/coordination/service/apis": "consumer_groups find_coordinator membership offsets",
     "coordinatord/coordination/transactions": "coordinator",
-    "coordinatord/server/fastpath": "commits consumer_heartbeats heartbeats",
-    "protocol/kafka_wire": "commit_shape framing variable_fields lengths",
+    "coordinatord/server/fastpath": "commit_shape commits consumer_heartbeats heartbeats",
+    "protocol/kafka_wire": "framing lengths",
     "protocol/kafka_wire/generated": "consumer_group_heartbeat find_coordinator join_group leave_group sync_group",
     "protocol/kafka_wire/records": "batch key_values keys offset_values",
 }

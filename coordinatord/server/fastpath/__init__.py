@@ -15,6 +15,7 @@ tests replay whole histories both ways.
     heartbeats.py           the same bytes except for the correlation id
     consumer_heartbeats.py  the counterpart for the consumer protocol
     commits.py              the same bytes except for offsets, leader epochs and the partitions' order
+    commit_shape.py         the conversion of such a commit's bytes to records
 
 With an authorizer a request counts as the same only from the same principal at the same address
 (`Connection.identity`), and every change of ACLs discards all stored requests: see
@@ -29,12 +30,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from coordinatord.coordination.service.groups import Coordinator
+from coordinatord.server.fastpath.commit_shape import FIRST_VERSION
 from coordinatord.server.fastpath.commits import Commits, Topics
 from coordinatord.server.fastpath.consumer_heartbeats import ConsumerHeartbeats
 from coordinatord.server.fastpath.heartbeats import Heartbeats
 from coordinatord.transport.net.routes import ShortcutMaker
 from kafka_wire.api_key import ApiKey
-from kafka_wire.commit_shape import FIRST_VERSION
 
 
 def shortcuts(coordinator: Coordinator, topics: Topics) -> Mapping[int, ShortcutMaker]:

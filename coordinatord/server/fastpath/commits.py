@@ -1,7 +1,7 @@
 """Commits with the same bytes as an earlier one, except for offsets, leader epochs and the partitions' order.
 
 A request is looked up by the bytes of its client id, group, generation and member. All bytes but the numbers are
-compared with those of a commit that was accepted in full (kafka_wire.commit_shape). Group version and topics must be
+compared with those of a commit that was accepted in full (commit_shape.py). Group version and topics must be
 unchanged since.
 
 A shape is made at a member's second commit in a generation. It is rebuilt for another set of partitions at the fourth,
@@ -17,16 +17,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from coordinatord.coordination.group.consumer.state import ConsumerGroup
 from coordinatord.coordination.group.offsets.commit_answers import metadata_is_too_long
-from coordinatord.coordination.group.offsets.committed import commit_like_before
 from coordinatord.coordination.group.offsets.fencing import commit_refusal
-from coordinatord.coordination.group.state import Group, Member
+from coordinatord.coordination.group.state import NO_TIMESTAMP, Group, Member
 from coordinatord.coordination.group.states import EMPTY, STABLE
 from coordinatord.coordination.runtime.error_responses import unavailable
+from coordinatord.server.fastpath.commit_shape import MAX_BYTES, MAX_PARTITIONS, CommitShape, ShapedRecords
 from coordinatord.transport.net.connection import Connection
 from coordinatord.transport.net.received import NO_BODY
 from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api.offset_commit import OffsetCommitRequest
-from kafka_wire.commit_shape import MAX_BYTES, MAX_PARTITIONS, CommitShape, ShapedRecords
 from kafka_wire.errors import ErrorCode
 from kafka_wire.framing import Frames
 from kafka_wire.registry import Codec
@@ -132,7 +131,7 @@ class Commits:
             return 0
         coordinator, actor = self._coordinator, known.actor
         now_ms = coordinator.now_ms()
-        commit_like_before(group, known.member, shape.partitions, shape.read_numbers(buf, pos), now_ms)
+        apply(group, known.member, shape.partitions, shape.read_numbers(buf, pos), now_ms)
         actor.append_offsets(ShapedRecords(shape, numbers), now_ms)
         correlation_id = int.from_bytes(buf[start + 4 : start + 8], "big", signed=True)
         context = RequestContext(connection, self._codec, correlation_id, NO_BODY)
@@ -184,6 +183,36 @@ class Commits:
         self._began_ms = now_ms
         self._known.clear()
         return True
+
+
+def apply(
+    group: Group,
+    member: Member | None,
+    topics: list[tuple[str, bytes, list[str]]],
+    numbers: tuple[int, ...],
+    now_ms: int,
+) -> None:
+    """Apply a commit that repeats an earlier one of the same partitions. The earlier one was accepted in full, and
+    `group.version` has not changed since, so this one is valid, too: only its numbers and the time differ.
+
+    `member` is the one that commits, or None. `topics`: (name, id, metadata of each partition). `numbers`: index,
+    offset and leader epoch of each partition in turn. The caller logs the commit.
+    """
+    if member is not None:
+        member.keep_alive(now_ms)
+    each = iter(numbers)
+    offsets = group.offsets
+    for topic, topic_id, texts in topics:
+        committed = offsets[topic]
+        for metadata, index, offset, leader_epoch in zip(texts, each, each, each, strict=False):
+            # Changed in place: a new value takes three times as long. Only the group refers to the old one.
+            value = committed[index]
+            value.offset = offset
+            value.leader_epoch = leader_epoch
+            value.metadata = metadata
+            value.commit_timestamp = now_ms
+            value.expire_timestamp = NO_TIMESTAMP
+            value.topic_id = topic_id
 
 
 def _is_repeatable(group: Group, request: OffsetCommitRequest, version: int) -> bool:

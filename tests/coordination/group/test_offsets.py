@@ -8,7 +8,7 @@ import pytest
 
 from coordinatord.coordination.group import events
 from coordinatord.coordination.group.classic.step import step
-from coordinatord.coordination.group.offsets.committed import commit_like_before, fetch_offsets
+from coordinatord.coordination.group.offsets.committed import fetch_offsets
 from coordinatord.coordination.group.result import NOTHING
 from kafka_wire.api.offset_commit import OffsetCommitRequest
 from kafka_wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
@@ -54,18 +54,6 @@ def test_a_commit_without_a_member_creates_a_simple_group() -> None:
     key, value = world.log[0]
     assert (key.group, key.topic, key.partition) == ("g", "t", 0)
     assert value == OffsetCommitValue(offset=5, commit_timestamp=world.now_ms, topic_id=TOPIC_ID)
-
-
-def test_a_commit_that_repeats_another_has_the_same_outcome_whatever_was_committed_between() -> None:
-    world = World()
-    world.commit(topics=[commit_topic("t", {0: 5}, committed_metadata="m", committed_leader_epoch=3)])
-    expected = world.group.offsets["t"][0]
-    world.now_ms += 10
-    world.commit(retention_time_ms=1_000, version=4)
-    between = world.group.offsets["t"][0]
-    assert (between.expire_timestamp, between.commit_timestamp) == (world.now_ms + 1_000, world.now_ms)
-    commit_like_before(world.group, None, [("t", TOPIC_ID, ["m"])], (0, 5, 3), expected.commit_timestamp)
-    assert world.group.offsets["t"][0] == expected
 
 
 @pytest.mark.parametrize(("version", "error"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)])

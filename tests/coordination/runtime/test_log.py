@@ -14,9 +14,9 @@ from coordinatord.broker.log.simulated_disk import SimulatedDisk
 from coordinatord.broker.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinatord.coordination.runtime.log import Log
 from coordinatord.coordination.runtime.topic_log import TopicLog
+from coordinatord.server.fastpath.commit_shape import CommitShape, ShapedRecords
 from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_wire.codecs import encode_message
-from kafka_wire.commit_shape import CommitShape, ShapedRecords
 from kafka_wire.records.batch import Bodies, KeyValues, Records, record_body
 from tests.broker.topics.world import START_MS, World
 

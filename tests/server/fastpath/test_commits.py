@@ -12,6 +12,7 @@ import pytest
 from coordinatord.base.observe.logger import captured
 from coordinatord.coordination.group.events import EndTransaction, TxnCommit, Unload
 from coordinatord.server.fastpath import commits
+from coordinatord.server.fastpath.commit_shape import MAX_PARTITIONS
 from coordinatord.server.fastpath.commits import KEPT_MS
 from kafka_wire.api.delete_groups import DeleteGroupsRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest
@@ -27,7 +28,6 @@ from kafka_wire.api.txn_offset_commit import (
 )
 from kafka_wire.api_key import ApiKey
 from kafka_wire.codecs import encode_message
-from kafka_wire.commit_shape import MAX_PARTITIONS
 from kafka_wire.errors import ErrorCode
 from kafka_wire.lengths import write_uvarint
 from kafka_wire.records.batch import Records

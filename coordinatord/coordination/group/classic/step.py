@@ -16,9 +16,8 @@ that does not exist yet: a group *exists* once a join or an offset has created i
 step, the shell drops the group.
 
 Nearly all requests are heartbeats. A heartbeat moves `member.session_deadline_ms` and returns a constant. A
-session timer that fires before that deadline is set again. As long as `group.version` does not change, two
-requests can be repeated without a step: a heartbeat (`Member.keep_alive`) and a commit
-(`commit_like_before`). The shell's shortcuts do so.
+session timer that fires before that deadline is set again. As long as `group.version` does not change, a heartbeat can
+be repeated without a step (`Member.keep_alive`).
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from coordinatord.coordination.group.offsets.commit_answers import (
 from coordinatord.coordination.group.offsets.fencing import commit_refusal, member_epoch_refusal
 from coordinatord.coordination.group.replay import write, write_offsets
 from coordinatord.coordination.group.result import NOTHING, Result
-from coordinatord.coordination.group.state import NO_TIMESTAMP, Group, Member
+from coordinatord.coordination.group.state import NO_TIMESTAMP, Group
 from coordinatord.coordination.group.states import DEAD, EMPTY, PREPARING_REBALANCE, STABLE
 from coordinatord.coordination.group.terminate import terminate
 from kafka_wire.api.delete_groups import DeletableGroupResult
@@ -97,36 +97,6 @@ def commit(group: Group, event: Commit, now_ms: int) -> Result:
             write_offsets(group, topic.name, values, result)
     result.reply = error_response(request, 0, ErrorCode.NONE) if all_fit else partly_committed(request, max_metadata)
     return result
-
-
-def commit_like_before(
-    group: Group,
-    member: Member | None,
-    topics: list[tuple[str, bytes, list[str]]],
-    numbers: tuple[int, ...],
-    now_ms: int,
-) -> None:
-    """Apply a commit that repeats an earlier one of the same partitions. The earlier one was accepted in full, and
-    `group.version` has not changed since, so this one is valid, too: only its numbers and the time differ.
-
-    `member` is the one that commits, or None. `topics`: (name, id, metadata of each partition). `numbers`: index,
-    offset and leader epoch of each partition in turn. The caller logs the commit.
-    """
-    if member is not None:
-        member.keep_alive(now_ms)
-    each = iter(numbers)
-    offsets = group.offsets
-    for topic, topic_id, texts in topics:
-        committed = offsets[topic]
-        for metadata, index, offset, leader_epoch in zip(texts, each, each, each, strict=False):
-            # Changed in place: a new value takes three times as long. Only the group refers to the old one.
-            value = committed[index]
-            value.offset = offset
-            value.leader_epoch = leader_epoch
-            value.metadata = metadata
-            value.commit_timestamp = now_ms
-            value.expire_timestamp = NO_TIMESTAMP
-            value.topic_id = topic_id
 
 
 def fetch_offsets(

@@ -7,7 +7,8 @@ same sixteen bytes; the rest of the record changes only with the time, and the r
 such a request, validating each partition and encoding records and response took 10 µs; copying the numbers from request
 to records takes 2 µs. A shape takes 3 KB for a request of four partitions, 6 KB for one of sixteen.
 
-The positions of the numbers are not declared a second time here (see variable_fields.py).
+The positions of the numbers are not declared a second time here: the ordinary encoder encodes a message twice, once
+with all bits of the numbers zero and once with all bits one; the bytes that differ are the numbers (`in_common`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ from kafka_wire.records.batch import BatchBuilder
 from kafka_wire.records.keys import NO_TIMESTAMP, encode_offsets
 from kafka_wire.records.offsets import OffsetCommitValue
 from kafka_wire.records.varint import VARINT
-from kafka_wire.variable_fields import in_common
 
 INDEX_BYTES = 4
 NUMBERS_BYTES = 12
@@ -232,3 +232,23 @@ def _template(*constants: bytes) -> bytes:
     size = 3 + sum(map(len, constants)) + INDEX_BYTES + NUMBERS_BYTES + TIMESTAMP_BYTES
     pieces = [VARINT[size] + NO_ATTRIBUTES, b"", *constants]
     return b"%b".join([piece.replace(b"%", b"%%") for piece in pieces])
+
+
+def in_common(zeros: bytes, ones: bytes, holes: tuple[int, ...]) -> list[bytes]:
+    """Return the bytes before, between and after the variable fields; `holes` are the field sizes in bytes."""
+    constants: list[bytes] = []
+    found: list[int] = []
+    start = position = 0
+    while position < len(zeros):
+        if zeros[position] == ones[position]:
+            position += 1
+            continue
+        constants.append(zeros[start:position])
+        start = position
+        while position < len(zeros) and zeros[position] != ones[position]:
+            position += 1
+        found.append(position - start)
+        start = position
+    constants.append(zeros[start:])
+    assert tuple(found) == holes, f"fields of {found} bytes"
+    return constants
