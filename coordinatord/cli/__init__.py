@@ -150,10 +150,6 @@ def main(*args: Any) -> None:
     if sys.platform == "win32":
         echo("coordinatord: this runs on Linux and macOS. On Windows, use WSL 2 or a container.", err=True)
         raise SystemExit(1)
-    if sys.argv[1:2] == ["lag"]:
-        from coordinatord.monitoring.offsets_log.lag.without_pandas import keep_pandas_out
-
-        keep_pandas_out()
     try:
         cli(*args, prog_name="coordinatord")
     except ImportError as error:

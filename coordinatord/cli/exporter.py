@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 
-from coordinatord.cli.decoder import assume_small, check_size
 from coordinatord.cli.install import how_to_install
 from coordinatord.cli.options import BAD_SETTINGS, fail, sentence
 from coordinatord.cli.pipeline_options import MOST, SOURCE_OPTIONS, STATUS_OPTIONS, broker_of
@@ -83,7 +82,6 @@ def exporter(**given: Any) -> None:
     """
     from coordinatord.base.observe import logs
 
-    assume_small()
     logs.configure(given["log_format"], "info")
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # the watcher logs the failures of kafka-python
     try:
@@ -132,7 +130,6 @@ def _serve(given: dict[str, Any]) -> None:
 
 
 def _watcher(given: dict[str, Any], settings: dict[str, object], health: Any) -> Any:
-    check_size(_records(given["bootstrap"], settings))
     from coordinatord.monitoring.analysis.status import Rules
     from coordinatord.monitoring.dashboard.view import Limits
     from coordinatord.monitoring.exporter.choice import Choice
@@ -148,16 +145,3 @@ def _watcher(given: dict[str, Any], settings: dict[str, object], health: Any) ->
         Histories(given["consumer_session_ms"], is_counting=False),
     )
     return Watcher(given["bootstrap"], settings, reading, health, interval_s=given["interval"])
-
-
-def _records(bootstrap: str, settings: dict[str, object]) -> int:
-    """Return the number of records in the offsets log; 0 if the cluster cannot be reached now."""
-    from coordinatord.monitoring.offsets_log.source.cluster import Cluster
-    from coordinatord.monitoring.offsets_log.source.segments import SourceError
-
-    try:
-        with Cluster(bootstrap, settings, 5.0) as cluster:
-            bounds = cluster.log_bounds(cluster.log_partitions())
-            return sum(end - start for start, end in bounds.values())
-    except SourceError:
-        return 0

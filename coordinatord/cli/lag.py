@@ -8,14 +8,12 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
 from coordinatord.base.observe.printable import printable
 from coordinatord.cli.cluster_options import elsewhere, is_pattern
-from coordinatord.cli.decoder import assume_small, check_size
 from coordinatord.cli.install import how_to_install
 from coordinatord.cli.options import BAD_SETTINGS, fail, sentence, utf8
 from coordinatord.cli.pipeline_options import SOURCE_OPTIONS, STATUS_OPTIONS, broker_of, undecoded
@@ -23,8 +21,6 @@ from coordinatord.cli.tables import lines, number
 from coordinatord.cli.terminal import echo, echo_data, echo_text
 from coordinatord.cli.times import now_ms, utc
 
-SMALL_BYTES = 2 << 20
-"""Size in bytes up to which plain Python decodes a log in less time than it takes to load numba."""
 MOST_WORKERS = 8
 NEEDS = "This needs numpy and pyarrow, and kafka-python for a broker"
 
@@ -58,8 +54,6 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
     Groups are listed by urgency: all, or the named ones (* and ? allowed) with their partitions. Status and columns are
     those of `pipeline run` (TABLES.md), by the same rules. Stores nothing.
     """
-    if not given["sources"] or sum(map(_log_bytes, given["sources"])) <= SMALL_BYTES:
-        assume_small()
     try:
         from coordinatord.monitoring.offsets_log.lag.lag_scan import Snapshot
         from coordinatord.monitoring.offsets_log.source.segments import SourceError
@@ -94,14 +88,6 @@ for _option in (*SOURCE_OPTIONS, *STATUS_OPTIONS):  # the help text lists them i
     lag = _option(lag)
 
 
-def _log_bytes(source: str) -> int:
-    """Return the bytes of the offsets log in a directory; more than SMALL_BYTES if `source` is no directory."""
-    directory = Path(source)
-    if not directory.is_dir():
-        return SMALL_BYTES + 1
-    return sum(path.stat().st_size for path in directory.glob("__consumer_offsets-*/*.log"))
-
-
 def _looks(groups: Sequence[str], given: dict[str, Any]) -> Any:
     from coordinatord.monitoring.analysis.status import Rules
     from coordinatord.monitoring.offsets_log.decode.row_types import QUARANTINE
@@ -129,7 +115,7 @@ def _looks(groups: Sequence[str], given: dict[str, Any]) -> Any:
     settings = broker_settings(broker)
     for address in {bootstrap, None if ends is None or is_place(ends) else ends} - {None}:
         reach(address, settings, lambda told: echo(f"coordinatord: {told}", err=True))
-    if bootstrap:
+    if bootstrap and groups and not any(map(is_pattern, groups)):
         options |= _share_of_the_log(bootstrap, settings, groups)
     rules = Rules(window_ms=given["window"] * 1000, min_lag=given["min_lag"])
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -137,7 +123,7 @@ def _looks(groups: Sequence[str], given: dict[str, Any]) -> Any:
 
 
 def _share_of_the_log(bootstrap: str, settings: Mapping[str, Any], groups: Sequence[str]) -> dict[str, str]:
-    """Return the reader option that selects the log partitions of the named groups; empty if all partitions are needed.
+    """Return the reader option that selects the log partitions of the named groups; empty if the log has no partitions.
 
     Raises SourceError.
     """
@@ -146,11 +132,9 @@ def _share_of_the_log(bootstrap: str, settings: Mapping[str, Any], groups: Seque
     from coordinatord.transport.cluster.partitioner import partition_for
 
     with Cluster(bootstrap, settings, PATIENCE_S) as cluster:
-        numbers = cluster.log_partitions()
-        are_named = bool(groups and numbers) and not any(map(is_pattern, groups))
-        chosen = sorted({partition_for(group, len(numbers)) for group in groups}) if are_named else numbers
-        check_size(sum(end - start for start, end in cluster.log_bounds(chosen).values()))
-    return {"partitions": ",".join(map(str, chosen))} if are_named else {}
+        count = len(cluster.log_partitions())
+    chosen = sorted({partition_for(group, count) for group in groups}) if count else []
+    return {"partitions": ",".join(map(str, chosen))} if chosen else {}
 
 
 def _tell_gaps(found: Any) -> None:

@@ -95,11 +95,8 @@ def run(**given: Any) -> None:
             if amount.absent:
                 echo(f"{no_leader(amount.absent)}: what groups write there comes with a later run", err=True)
             if not given["follow"]:
-                job = replace(job, is_small=amount.is_small, is_tiny=amount.is_tiny)
-                extra |= _few_records(settings) if amount.is_small else {}
-                if amount.is_tiny:
-                    extra |= {"spark.sql.shuffle.partitions": "1"}
-                    os.environ["_COORDINATORD_WITHOUT_NUMBA"] = "1"  # Spark's workers get it from here
+                job = replace(job, is_small=amount.is_small)
+                extra |= FEW_RECORDS if amount.is_small else {}
             progress.stage("starting Spark")
             spark = start_spark(job.out / SPARK_LOG, **(QUIET | extra | settings))
             spark.sparkContext.setLogLevel("ERROR")
@@ -139,20 +136,6 @@ def _tell(summary: Any, job: Any, given: dict[str, Any]) -> None:
     quarantined = summary.new.get("quarantine", 0)
     if quarantined:
         echo(f"{undecoded(quarantined)}: see {job.out / 'facts' / 'quarantine'}", err=True)
-
-
-def _few_records(settings: dict[str, str]) -> dict[str, str]:
-    """Return FEW_RECORDS; on this machine, with an archive of Java's classes."""
-    import pyspark
-
-    from coordinatord.monitoring.pipeline.run.class_archive import cache_directory, java_options
-    from coordinatord.monitoring.pipeline.source.java import java_path
-
-    name, java = "spark.driver.extraJavaOptions", java_path()
-    if java is None or name in settings or not settings.get("spark.master", "local").startswith("local"):
-        return FEW_RECORDS
-    jars = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent) / "jars"
-    return FEW_RECORDS | {name: f"{FEW_RECORDS[name]} {java_options(cache_directory(), Path(java), jars)}".strip()}
 
 
 def _urgent_groups(out: Path) -> Iterator[str]:

@@ -49,13 +49,6 @@ from tests.monitoring.pipeline.truth.world import World
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the command sets for itself is of no matter here: `looks` has been imported."""
-    assert lag_scan.Looks
-    monkeypatch.setenv("_COORDINATORD_WITHOUT_NUMBA", "1")
-
-
 def lag(*arguments: str, status: int = 0) -> str:
     """What the command prints, errors included."""
     told = CliRunner().invoke(cli, ["lag", *arguments])
@@ -88,16 +81,6 @@ def test_json_has_the_names_of_the_tables(world: tuple[World, str]) -> None:
         right = expected[row["group_id"], row["topic"], row["partition"]]
         for name in ("committed_offset", "committed_ms", "end_offset", "log_start_offset", "lag", "lost_records"):
             assert row[name] == right[name], (row, name)
-
-
-def test_pandas_is_not_imported_where_it_is_installed(world: tuple[World, str], tmp_path: Path) -> None:
-    (tmp_path / "pandas.py").write_text("raise SystemExit('pandas has been imported')")
-    done = subprocess.run(
-        [sys.executable, "-m", "coordinatord", "lag", "--source", world[1], "--json"], cwd=ROOT, capture_output=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT / "protocol")])}, timeout=100,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert len(json.loads(done.stdout)) > 10
 
 
 def test_csv_has_the_same_rows(world: tuple[World, str]) -> None:

@@ -26,7 +26,6 @@ class Job:
     out: Path
     format: str = "parquet"
     is_small: bool = False
-    is_tiny: bool = False
 
 
 class Follower:
@@ -52,7 +51,7 @@ def module(monkeypatch: pytest.MonkeyPatch, name: str, **attributes: Any) -> Non
 def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What was run. The modules that need PySpark are replaced."""
     seen: list[str] = []
-    amount = types.SimpleNamespace(is_small=False, is_tiny=False, absent=[])
+    amount = types.SimpleNamespace(is_small=False, absent=[])
     spark = types.SimpleNamespace(sparkContext=types.SimpleNamespace(setLogLevel=lambda _level: None))
 
     def run_once(*_: object, **__: object) -> Any:
@@ -88,7 +87,7 @@ def test_a_run_ends_with_its_summary(done: list[str], tmp_path: Path) -> None:
 def test_a_run_names_partitions_without_a_leader(
     done: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    amount = types.SimpleNamespace(is_small=False, is_tiny=False, absent=["__consumer_offsets-3"])
+    amount = types.SimpleNamespace(is_small=False, absent=["__consumer_offsets-3"])
     module(monkeypatch, "run.preflight", check_run=lambda *_: amount)
     result = run(tmp_path)
     assert (result.exit_code, result.stdout, done) == (0, TOLD.format(out=tmp_path), ["once"]), result.output

@@ -84,12 +84,12 @@ def stretches(arena: Arena) -> Iterator[Any]:
     more_is_better=True,
 )
 def decode(arena: Arena, column: Column, seconds: float) -> Sample:
-    from coordinatord.monitoring.offsets_log.decode import chunk, kernels
+    from coordinatord.monitoring.offsets_log.decode import chunk, compiling
     from coordinatord.monitoring.offsets_log.decode.projection import Wanted
     from coordinatord.monitoring.offsets_log.source.segments import CHUNK_BYTES
 
     compiled = column is COMPILED
-    if compiled and not kernels.HAVE_NUMBA:
+    if compiled and not compiling.compile_loops():
         raise Unavailable("numba is not installed")
     wanted = Wanted(frozenset({"offset_commits"}), log_partition=0)
     used_s = rows = records = size = 0.0

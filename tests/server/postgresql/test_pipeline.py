@@ -61,7 +61,6 @@ class Source:
 
 @pytest.fixture(params=["model", pytest.param("postgresql", marks=pytest.mark.postgresql)])
 def source(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Source]:
-    monkeypatch.setenv("_COORDINATORD_WITHOUT_NUMBA", "1")
     if request.param == "model":
         database = ModelDatabase()
         StoredModel(database).stand_in(monkeypatch)

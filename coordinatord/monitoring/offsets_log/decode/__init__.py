@@ -2,6 +2,7 @@
 
 chunk.py       a section of a log to record batches: the entry point
 kernels.py     the loops over bytes that are worth compiling: batches, records, flat messages, texts
+compiling.py   numba compiles the kernels, once enough of a log has been read
 programs.py    a flat declaration as a table of numbers, for the kernel that decodes millions of messages
 plain.py       the same decoder in plain Python: used without numba, and the oracle of `chunk`
 rows.py        one record as a row, through the generated decoders of `kafka_wire`

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from coordinatord.monitoring.offsets_log.decode import kernels, plain
+from coordinatord.monitoring.offsets_log.decode import compiling, kernels, plain
 from coordinatord.monitoring.offsets_log.decode.columns import (
     Interned,
     batch_of_rows,
@@ -125,10 +125,12 @@ class _Rows:
 def decode(buf: Bytes, at: int, end: int, base: int, wanted: Wanted, *, compiled: bool | None = None) -> Decoded:
     """Decode the whole batches in buf[at:end]. `base` is the position of buf[0] in the file.
 
-    `compiled` selects the implementation: None uses the kernels if numba is installed.
+    `compiled` selects the implementation: None uses the kernels once they are compiled, True compiles them.
     """
     if compiled is None:
-        compiled = kernels.HAVE_NUMBA
+        compiled = compiling.maybe_compile(end - at)
+    elif compiled:
+        compiling.compile_loops()
     return _decode_compiled(buf, at, end, base, wanted) if compiled else _decode_plain(buf, at, end, base, wanted)
 
 

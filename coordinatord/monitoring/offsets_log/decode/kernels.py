@@ -1,49 +1,27 @@
 """The loops over bytes that are worth compiling: batches, records, flat messages, texts.
 
-The loops are plain Python, which numba compiles if it is installed (and caches beside this file or in the user's cache
-directory). Without numba, `chunk` uses `plain` instead: interpreted, these loops would be slower than the decoders of
-`protocol`. No loop raises or explains: each rejects data with a number, and the rejected data is passed to `protocol`'s
-own decoder, which returns the reason in words. Both accept the same bytes; a property test checks that.
+The loops are plain Python, which `compiling` has numba compile for a large log. Before that `chunk` uses `plain`:
+interpreted, these loops would be slower than the decoders of `protocol`. No loop raises or explains: each rejects data
+with a number, and the rejected data is passed to `protocol`'s own decoder, which returns the reason in words. Both
+accept the same bytes; a property test checks that.
 
 Positions are absolute in `buf`. Integers are int64 throughout, so that each loop is compiled once.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from coordinatord.monitoring.offsets_log.decode.compiling import loop
 from coordinatord.monitoring.offsets_log.decode.programs import END, INT, STRING, TAG_FACTOR, TAGS, UUID
 from kafka_wire.records.batch import HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, MIN_RECORD_BYTES
+from kafka_wire.records.crc import crc32c as crc32c_of
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
-
-try:
-    if "_COORDINATORD_WITHOUT_NUMBA" in os.environ:  # for little data: loading numba takes longer
-        raise ImportError
-    from numba import njit
-
-    HAVE_NUMBA = True
-except ImportError:
-    HAVE_NUMBA = False
-
-
-def _compile(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function, compiled at its first call; unchanged without numba."""
-    if not HAVE_NUMBA:
-        return function
-    compiled: Callable[..., Any]
-    try:
-        compiled = njit(cache=True, nogil=True, error_model="numpy")(function)
-    except RuntimeError:  # no place for the cache: a read-only installation without a home directory
-        compiled = njit(nogil=True, error_model="numpy")(function)
-    return compiled
-
 
 # --- columns of a table of batches -----------------------------------------------------------------------------------
 POSITION, AFTER, BASE_OFFSET, LAST_DELTA, ATTRIBUTES, BASE_TIMESTAMP, MAX_TIMESTAMP, PRODUCER_ID, PRODUCER_EPOCH = (
@@ -85,8 +63,8 @@ def _crc_tables() -> npt.NDArray[np.uint32]:
 _CRC = _crc_tables()
 
 
-@_compile
-def crc32c(buf, at, end):  # type: ignore[no-untyped-def]
+@loop
+def _crc32c(buf, at, end):  # type: ignore[no-untyped-def]
     """Return the CRC-32C of buf[at:end], as an int64."""
     crc = np.uint32(0xFFFFFFFF)
     while end - at >= 8:
@@ -113,7 +91,7 @@ def crc32c(buf, at, end):  # type: ignore[no-untyped-def]
     return np.int64(crc ^ np.uint32(0xFFFFFFFF))
 
 
-@_compile
+@loop
 def _big_endian(buf, at, size):  # type: ignore[no-untyped-def]
     """Return the signed big-endian integer of `size` bytes."""
     value = np.int64(buf[at])
@@ -124,16 +102,21 @@ def _big_endian(buf, at, size):  # type: ignore[no-untyped-def]
     return value
 
 
-def _at_once(buf: Any, at: int, size: int) -> int:
+def _big_endian_at_once(buf: Any, at: int, size: int) -> int:
     """Return the result of `_big_endian`, in one call."""
     return int.from_bytes(buf[at : at + size].tobytes(), "big", signed=True)
 
 
-if not HAVE_NUMBA:
-    _big_endian = _at_once  # interpreted, the loop over bytes takes half of the time of a decode
+def _crc32c_at_once(buf: Any, at: int, end: int) -> int:
+    """Return the result of `_crc32c`, in one call."""
+    return crc32c_of(buf[at:end].tobytes())
 
 
-@_compile
+# Until the loops are compiled: a walk over batches takes most of its time in these two.
+_big_endian, _crc32c = _big_endian_at_once, _crc32c_at_once
+
+
+@loop
 def scan_batches(buf, at, end, with_crc, out):  # type: ignore[no-untyped-def]
     """Fill `out` with the batches from `at` on; return (their number, position of the next one, why the walk ended)."""
     found = 0
@@ -160,7 +143,7 @@ def scan_batches(buf, at, end, with_crc, out):  # type: ignore[no-untyped-def]
         row[PRODUCER_EPOCH] = _big_endian(buf, at + 51, 2)
         row[COUNT] = _big_endian(buf, at + 57, 4)
         row[SOUND] = 1
-        if with_crc and crc32c(buf, at + 21, after) != _big_endian(buf, at + 17, 4) & 0xFFFFFFFF:
+        if with_crc and _crc32c(buf, at + 21, after) != _big_endian(buf, at + 17, 4) & 0xFFFFFFFF:
             row[SOUND] = 0
             # The length itself may be wrong: it is accepted if another batch follows.
             if end - after >= LENGTH_OVERHEAD + 5 and (
@@ -172,7 +155,7 @@ def scan_batches(buf, at, end, with_crc, out):  # type: ignore[no-untyped-def]
     return found, at, DONE
 
 
-@_compile
+@loop
 def _varint(buf, at, end):  # type: ignore[no-untyped-def]
     """Return (zigzag varint, position after it); a position of -1 if there is none."""
     result = np.uint64(0)
@@ -189,7 +172,7 @@ def _varint(buf, at, end):  # type: ignore[no-untyped-def]
     return np.int64(0), -1
 
 
-@_compile
+@loop
 def read_records(buf, sections, batches, append_time_bit, out, bad):  # type: ignore[no-untyped-def]
     """Fill the columns of `out` with the records of all sections; return their number. `bad[n]` is set for a rejected
     section, of which no record is in `out`. Records with headers are rejected, too: no coordinator writes any.
@@ -251,7 +234,7 @@ def read_records(buf, sections, batches, append_time_bit, out, bad):  # type: ig
     return found
 
 
-@_compile
+@loop
 def utf8(buf, at, end):  # type: ignore[no-untyped-def]
     """Return whether buf[at:end] is UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF."""
     while at < end:
@@ -287,7 +270,7 @@ def utf8(buf, at, end):  # type: ignore[no-untyped-def]
     return True
 
 
-@_compile
+@loop
 def _uvarint(buf, at, end):  # type: ignore[no-untyped-def]
     """Return (unsigned varint of at most 31 bits, position after it); a position of -1 if there is none."""
     result = np.int64(0)
@@ -302,7 +285,7 @@ def _uvarint(buf, at, end):  # type: ignore[no-untyped-def]
     return result, -1
 
 
-@_compile
+@loop
 def _field(buf, at, end, operation, slot, parameter, row, ints, texts_at, texts_end):  # type: ignore[no-untyped-def]
     """Read one field; return the position after it, -1 if the field is missing or invalid."""
     if operation == INT:
@@ -337,7 +320,7 @@ def _field(buf, at, end, operation, slot, parameter, row, ints, texts_at, texts_
     return at + size
 
 
-@_compile
+@loop
 def _tags(buf, at, end, code, first, known, row, ints, texts_at, texts_end):  # type: ignore[no-untyped-def]
     """Read a tag buffer whose known tags are the `known` rows of code from `first` on; return the position after it, or
     -1.
@@ -364,7 +347,7 @@ def _tags(buf, at, end, code, first, known, row, ints, texts_at, texts_end):  # 
     return at
 
 
-@_compile
+@loop
 def run_programs(buf, at_of, end_of, version_of, code, starts, defaults, ints, texts_at, texts_end, bad):  # type: ignore[no-untyped-def]
     """Decode the message in buf[at_of[n]:end_of[n]] in version version_of[n] for every n; `bad[n]` is set if it is
     rejected. An at_of of -1 is a null, whose row keeps the defaults.
@@ -394,7 +377,7 @@ def run_programs(buf, at_of, end_of, version_of, code, starts, defaults, ints, t
             bad[row] = 1
 
 
-@_compile
+@loop
 def _sip_round(a, b, c, d):  # type: ignore[no-untyped-def]
     a += b
     b = (b << np.uint64(13) | b >> np.uint64(51)) ^ a
@@ -409,7 +392,7 @@ def _sip_round(a, b, c, d):  # type: ignore[no-untyped-def]
     return a, b, c, d
 
 
-@_compile
+@loop
 def sip_hash(buf, at, end, secret):  # type: ignore[no-untyped-def]
     """Return SipHash-1-3 of buf[at:end], with a secret of two uint64: Python's hash of strings, for the same reason."""
     a, b = secret[0] ^ np.uint64(0x736F6D6570736575), secret[1] ^ np.uint64(0x646F72616E646F6D)
@@ -432,7 +415,7 @@ def sip_hash(buf, at, end, secret):  # type: ignore[no-untyped-def]
     return a ^ b ^ c ^ d
 
 
-@_compile
+@loop
 def intern(buf, at_of, end_of, secret, table, ids, first):  # type: ignore[no-untyped-def]
     """Number the texts buf[at_of[n]:end_of[n]] by their bytes, in order of appearance, nulls -1. Return how many.
     `table` must be filled with -1; its size must be a power of two above the number of rows. `first[id]` becomes the
@@ -466,7 +449,7 @@ def intern(buf, at_of, end_of, secret, table, ids, first):  # type: ignore[no-un
     return found
 
 
-@_compile
+@loop
 def gather(buf, at_of, end_of, offsets, data):  # type: ignore[no-untyped-def]
     """Concatenate texts: `offsets` (int32, one more than texts) and `data` of an Arrow string array."""
     total = 0
@@ -478,14 +461,14 @@ def gather(buf, at_of, end_of, offsets, data):  # type: ignore[no-untyped-def]
     offsets[at_of.shape[0]] = total
 
 
-@_compile
+@loop
 def int32_at(buf, at_of, out):  # type: ignore[no-untyped-def]
     """Fill `out` with the int32 at each position."""
     for row in range(at_of.shape[0]):
         out[row] = _big_endian(buf, at_of[row], 4)
 
 
-@_compile
+@loop
 def leading_int16(buf, at_of, end_of, tag_of):  # type: ignore[no-untyped-def]
     """Fill tag_of with the first int16 of each message: a key's type, a value's version; -1 if there is none."""
     for row in range(at_of.shape[0]):

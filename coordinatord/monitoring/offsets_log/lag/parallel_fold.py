@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 
 from coordinatord.monitoring.offsets_log.decode.projection import Wanted
 from coordinatord.monitoring.offsets_log.lag.fold import Fold
-from coordinatord.monitoring.offsets_log.lag.without_pandas import keep_pandas_out
 from coordinatord.monitoring.offsets_log.source.logs import Part, read_part
 from coordinatord.monitoring.offsets_log.source.ranges import KindBatch
 from coordinatord.monitoring.offsets_log.source.shared_connections import shared
@@ -77,7 +76,6 @@ def _begin(judge: Callable[[Fold], Any] | None) -> None:
     global _judge
     _judge = judge
     gc.disable()
-    keep_pandas_out()
 
 
 def _judged(task: Task) -> Any:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from coordinatord.monitoring.offsets_log.decode import kernels
+from coordinatord.monitoring.offsets_log.decode import compiling, kernels
 from coordinatord.monitoring.offsets_log.decode.kernels import (
     AFTER,
     BASE_OFFSET,
@@ -266,6 +266,7 @@ def walk(file: int, position: int, end: int, *, with_crc: bool = False) -> Itera
     while position < end:
         buffer = pread(file, min(CHUNK_BYTES, end - position), position)
         table = np.empty((len(buffer) // HEADER_BYTES + 1, BATCH_COLUMNS), np.int64)
+        compiling.maybe_compile(len(buffer))
         found, at, ended = kernels.scan_batches(buffer, 0, len(buffer), with_crc, table)
         for row in table[:found]:
             base_offset = int(row[BASE_OFFSET])

@@ -10,7 +10,6 @@ state.py          OUT/state.json: the contents of the tables, and their version
 events.py         changes, reported live: the shell around analysis/changes.py
 delta.py          Delta tables, if Delta's package is installed
 preflight.py      checks for errors before Spark is started
-class_archive.py  Java's classes, mapped into memory at the next start
 run_lock.py       one run at a time per directory
 progress.py       the progress of a long job
 """

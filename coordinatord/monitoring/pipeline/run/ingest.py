@@ -63,8 +63,6 @@ class Job:
     format: str = "parquet"
     is_small: bool | None = None
     """True if the log has few records: stored rows pass through this process, in one query each. None: by its size."""
-    is_tiny: bool = False
-    """True if the log has so few records that one task does the work of a query. Set with `is_small`."""
 
     @property
     def log_directories(self) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from coordinatord.monitoring.offsets_log.source.store_log import StoreTail
 from coordinatord.monitoring.pipeline.run.ingest import Job
 
 SMALL_BYTES, SMALL_OFFSETS = 32 << 20, 200_000
-TINY_BYTES, TINY_OFFSETS = 2 << 20, 15_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +28,6 @@ class Amount:
     def is_small(self) -> bool:
         """True if Spark would take longer to prepare for many records than these few take."""
         return self.bytes <= SMALL_BYTES and self.offsets <= SMALL_OFFSETS
-
-    @property
-    def is_tiny(self) -> bool:
-        """True if plain Python decodes the log sooner than numba is loaded."""
-        return self.bytes <= TINY_BYTES and self.offsets <= TINY_OFFSETS
 
 
 def amount_of(job: Job) -> Amount:

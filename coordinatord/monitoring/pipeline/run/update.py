@@ -102,8 +102,7 @@ def run(spark: SparkSession, job: Job, *, now_ms: int, progress: Progress | None
     with alone(job.out):
         check_state(job)
         if job.is_small is None:
-            amount = amount_of(job)
-            job = replace(job, is_small=amount.is_small, is_tiny=amount.is_tiny)
+            job = replace(job, is_small=amount_of(job).is_small)
         progress.stage("reading the log")
         _ingest(spark, job, summary, now_ms, progress)
         refresh(spark, job, summary, now_ms, progress)
@@ -161,7 +160,6 @@ def refresh(
             log_directories=job.log_directories,
             buckets=buckets,
             wanted=names,
-            is_tiny=job.is_tiny,
         )
 
     names = job.tables or tuple(TABLES)

@@ -73,8 +73,8 @@ class TableOptions:
 
 
 class Inputs:
-    """The input of one run. `buckets` are those to rebuild, `wanted` the tables to make; None for all. `is_tiny`: one
-    task reads all, so that no rows are sorted into tasks. Several threads may make tables from one instance.
+    """The input of one run. `buckets` are those to rebuild, `wanted` the tables to make; None for all.
+    Several threads may make tables from one instance.
     """
 
     def __init__(
@@ -88,7 +88,6 @@ class Inputs:
         log_directories: tuple[str, ...] = (),
         buckets: tuple[int, ...] | None = None,
         wanted: Collection[str] | None = None,
-        is_tiny: bool = False,
     ) -> None:
         self.spark = spark
         self.out = out
@@ -98,7 +97,6 @@ class Inputs:
         self.buckets = buckets
         self._wanted = wanted
         self._tables = tables
-        self._is_tiny = is_tiny
         self._built: dict[str, DataFrame] = {}
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
@@ -111,7 +109,7 @@ class Inputs:
         rows = self.spark.read.schema(f"{columns}, bucket int").parquet(str(path))
         if self.buckets is not None and "group_id" in KINDS[kind].schema.names:
             rows = rows.where(F.col("bucket").isin(*self.buckets))
-        return rows.coalesce(1) if self._is_tiny else rows
+        return rows
 
     @cached_property
     def outcomes(self) -> DataFrame:
@@ -266,8 +264,6 @@ class Inputs:
             return nothing(self.spark, ENDS_DDL)
         samples = self.spark.read.schema(ENDS_DDL).option("recursiveFileLookup", True).parquet(str(path))
         sample = F.struct(F.col("end_offset").alias("offset"), F.col("sampled_ms").alias("time_ms"))
-        if self._is_tiny:
-            samples = samples.coalesce(1)
         return samples.groupBy("topic", "partition").agg(
             F.max("sampled_ms").alias("sampled_ms"),
             F.max_by("log_start_offset", "sampled_ms").alias("log_start_offset"),

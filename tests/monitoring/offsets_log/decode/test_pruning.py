@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coordinatord.monitoring.offsets_log.decode import chunk, kernels, plain
+from coordinatord.monitoring.offsets_log.decode import chunk, compiling, kernels, plain
 from coordinatord.monitoring.offsets_log.decode.chunk import decode
 from coordinatord.monitoring.offsets_log.decode.projection import Names, Wanted
 from coordinatord.monitoring.offsets_log.source import ranges
@@ -43,6 +43,7 @@ def log() -> bytes:
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Values that are decoded: of commits by the kernel, of the others one by one."""
     counts: Counter[str] = Counter()
+    compiling.compile_loops()  # which would replace the counting function
     run_programs, decode_value = kernels.run_programs, plain.decode_value
 
     def count_commits(buf: Any, at: Any, end: Any, versions: Any, code: Any, *rest: Any) -> None:

@@ -15,7 +15,6 @@ def test_the_size_of_a_log(tmp_path: Path) -> None:
     from coordinatord.monitoring.pipeline.run.input_size import (
         SMALL_BYTES,
         SMALL_OFFSETS,
-        TINY_BYTES,
         Amount,
         amount_of,
     )
@@ -24,15 +23,10 @@ def test_the_size_of_a_log(tmp_path: Path) -> None:
     directory = tmp_path / "__consumer_offsets-0"
     directory.mkdir()
     segment = directory / f"{0:020d}.log"
-    for size, is_tiny, is_small in (
-        (0, True, True),
-        (TINY_BYTES, True, True),
-        (TINY_BYTES + 1, False, True),
-        (SMALL_BYTES + 1, False, False),
-    ):
+    for size, is_small in ((0, True), (SMALL_BYTES, True), (SMALL_BYTES + 1, False)):
         segment.touch()
         with segment.open("r+b") as file:
             file.truncate(size)
         amount = amount_of(Job(Source(str(tmp_path)), tmp_path / "out"))
-        assert (amount.bytes, amount.is_tiny, amount.is_small) == (size, is_tiny, is_small)
+        assert (amount.bytes, amount.is_small) == (size, is_small)
     assert not Amount(offsets=SMALL_OFFSETS + 1).is_small
