@@ -1,0 +1,1 @@
+"""A blocking client of any broker: a socket around `kafka_wire.client`."""
