@@ -1,8 +1,8 @@
 """Log lines on standard error: an event name and its fields, readable text on a terminal and JSON everywhere else.
 
 The command line configures these lines with `configure`; if coordinatord is a library, lines go through the standard
-library (logger.py). structlog formats the readable text. Lines that libraries log through the standard library get the
-same format. Frequent lines have a `Teller`, which makes the same line in half the time.
+library (logger.py). structlog makes all lines, with orjson for JSON. Lines that libraries log through the standard
+library get the same format.
 
 With an event loop (`gather`), lines of its thread are written together at the end of each iteration: one write for all
 lines, not one each. A line of level warning or above is written at once, after all lines before it, so that the last
@@ -146,106 +146,7 @@ class _Routed(logging.Handler):
             self.handleError(record)
 
 
-class _JsonLogger:
-    """A logger of JSON lines from `level` on. structlog's logger would have the same effect, but importing it takes a
-    tenth of a start; only the readable text needs more of structlog.
-    """
-
-    __slots__ = ("_context", "_level", "_logger")
-
-    def __init__(self, logger: _Lines, level: int, context: dict[str, Any] | None = None) -> None:
-        self._logger = logger
-        self._level = level
-        self._context = context or {}
-
-    def bind(self, **context: Any) -> _JsonLogger:
-        return _JsonLogger(self._logger, self._level, {**self._context, **context})
-
-    def is_enabled_for(self, level: int) -> bool:
-        return level >= self._level
-
-    def _tell(self, method: str, event: str, fields: dict[str, Any]) -> None:
-        if self._context:
-            fields = {**self._context, **fields}
-        fields["event"] = event
-        getattr(self._logger, method)(_to_json(self._logger, method, fields))
-
-    def log(self, level: int, event: str, **fields: Any) -> None:
-        if level >= self._level:
-            self._tell(logging.getLevelName(level).lower(), event, fields)
-
-    def debug(self, event: str, **fields: Any) -> None:
-        if self._level <= logging.DEBUG:
-            self._tell("debug", event, fields)
-
-    def info(self, event: str, **fields: Any) -> None:
-        if self._level <= logging.INFO:
-            self._tell("info", event, fields)
-
-    def warning(self, event: str, **fields: Any) -> None:
-        if self._level <= logging.WARNING:
-            self._tell("warning", event, fields)
-
-    def error(self, event: str, **fields: Any) -> None:
-        self._tell("error", event, fields)
-
-    def critical(self, event: str, **fields: Any) -> None:
-        self._tell("critical", event, fields)
-
-    def exception(self, event: str, **fields: Any) -> None:
-        """Log an error with the exception that is being handled."""
-        self._tell("error", event, {"exc_info": True, **fields})
-
-
 _output = _Output(sys.stderr)
-
-
-class Teller:
-    """Logs one kind of event: the same line as `get_logger(name).info(event, **fields)`.
-
-    The fast path joins the JSON of the fields and the constant end of the event's lines. Unusual cases (another format,
-    a string to be truncated, a value that is not JSON, a test that captures lines) take the normal path. Create it
-    after logging is configured.
-    """
-
-    __slots__ = ("_ending", "_event", "_is_fast", "_logger", "_made", "_say")
-
-    def __init__(self, name: str, event: str) -> None:
-        self._event = event
-        self._logger = get_logger(name)
-        self._made = made = self._logger.made
-        self._say: Callable[[str], object] = _nothing
-        self._is_fast = False
-        if _is_json(made) and made.is_enabled_for(logging.INFO):
-            self._is_fast = True
-            self._say = made._logger.info
-        origin = _origin({"event": event}, name, "info")
-        self._ending = f',{orjson.dumps(origin).decode()[1:-1]},"timestamp":"'
-
-    def __call__(self, fields: dict[str, Any]) -> None:
-        """Log the event. `fields` has at least one entry and must not be used by the caller afterwards."""
-        if self._is_fast and self._logger.made is self._made:
-            began_us, time = _millisecond
-            now_us = time_ns() // 1_000
-            if not 0 <= now_us - began_us < 1_000:
-                began_us, time = _begin_millisecond(now_us)
-            try:
-                told = orjson.dumps(fields)
-            except TypeError:
-                told = b""
-            if 2 < len(told) <= MAX_TEXT and told.isascii():
-                self._say(f'{told[:-1].decode()}{self._ending}{time}{_MICROSECONDS[now_us - began_us]}"}}')
-                return
-        self._logger.info(self._event, **fields)
-
-
-def _is_json(made: Any) -> bool:
-    """Return whether a logger was made by `configure` for lines of JSON."""
-    return isinstance(made, _JsonLogger)
-
-
-def _nothing(_line: str) -> None:
-    """Discard a line."""
 
 
 def configure(form: str = "auto", level: str = "info", stream: TextIO | None = None) -> None:
@@ -256,11 +157,9 @@ def configure(form: str = "auto", level: str = "info", stream: TextIO | None = N
     _output.gather(None)
     _output = output = _Output(stream)
     console = form == "console" or (form == "auto" and stream.isatty())
-    loggers.making(
-        _console(output, _LEVELS[level], colors=stream.isatty())
-        if console
-        else lambda name: _JsonLogger(_Lines(output, name), _LEVELS[level])
-    )
+    processors = _console(colors=stream.isatty()) if console else [_to_json]
+    wrapper: type[Any] = _import_structlog().make_filtering_bound_logger(_LEVELS[level])
+    loggers.making(lambda name: wrapper(_Lines(output, name), processors, {}))
     root = logging.getLogger()
     for handler in [handler for handler in root.handlers if isinstance(handler, _Routed)]:
         root.removeHandler(handler)
@@ -279,34 +178,26 @@ def tell_worker(worker: int) -> None:
     _worker = worker
 
 
-def _console(output: _Output, level: int, colors: bool) -> loggers.Make:
-    """Return structlog's loggers, for readable text."""
-    structlog = _import_structlog()
-    renderer = structlog.dev.ConsoleRenderer(
+def _console(colors: bool) -> list[Any]:
+    """Return structlog's processors for readable text."""
+    renderer = _import_structlog().dev.ConsoleRenderer(
         colors=colors, pad_event_to=28, sort_keys=False, exception_formatter=_traceback
     )
-    processors = [_add_origin, _cut, _visible, renderer]
-    wrapper: type[Any] = structlog.make_filtering_bound_logger(level)
-    return lambda name: wrapper(_Lines(output, name), processors, {})
+    return [_add_origin, _cut, _visible, renderer]
 
 
 def _add_origin(logger: Any, method: str, event: dict[str, Any]) -> dict[str, Any]:
     """Add logger name, level, and time: UTC, to the microsecond."""
-    _origin(event, logger.name, method)
+    if _worker is not None:
+        event.setdefault("worker", _worker)
+    if logger.name:
+        event["logger"] = logger.name
+    event["level"] = method
     began_us, time = _millisecond
     now_us = time_ns() // 1_000
     if not 0 <= now_us - began_us < 1_000:
         began_us, time = _begin_millisecond(now_us)
     event["timestamp"] = f"{time}{_MICROSECONDS[now_us - began_us]}"
-    return event
-
-
-def _origin(event: dict[str, Any], name: str, method: str) -> dict[str, Any]:
-    if _worker is not None:
-        event.setdefault("worker", _worker)
-    if name:
-        event["logger"] = name
-    event["level"] = method
     return event
 
 

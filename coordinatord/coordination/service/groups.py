@@ -17,7 +17,6 @@ from functools import partial
 from typing import Any
 
 from coordinatord.base.observe.logger import get_logger
-from coordinatord.base.observe.logs import Teller
 from coordinatord.broker.log.loader import ReplayedBatch
 from coordinatord.coordination.group.classic.step import step
 from coordinatord.coordination.group.consumer.state import GroupEnvironment
@@ -158,7 +157,6 @@ class Coordinator(Actors[GroupActor]):
         self._has_told_of_ids = False
         self.ledger = ledger
         self.surroundings = surroundings
-        self._tell_transition = Teller("coordinatord.coordination.service", "group transition")
         # Groups with pending offsets, by partition and producer id: a marker applies to them.
         self.pending: dict[tuple[int, int], set[str]] = {}
         # While loading: strings and topic ids that many offsets share; deleted topics.
@@ -297,14 +295,13 @@ class Coordinator(Actors[GroupActor]):
             self.metrics.transition(old, new)
             if transition.new is STABLE:
                 self.metrics.completed_rebalances += 1
-            self._tell_transition(
-                {
-                    "group": transition.group_id,
-                    "old": old,
-                    "new": new,
-                    "generation": transition.generation_id,
-                    "reason": transition.reason,
-                }
+            log.info(
+                "group transition",
+                group=transition.group_id,
+                old=old,
+                new=new,
+                generation=transition.generation_id,
+                reason=transition.reason,
             )
 
     def state_counts(self) -> dict[str, float]:

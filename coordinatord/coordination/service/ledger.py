@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from coordinatord.base.observe.logs import Teller
+from coordinatord.base.observe.logger import get_logger
 from coordinatord.coordination.group.consumer.state import ConsumerState
 from coordinatord.coordination.group.result import NO_REASON, Dropped, Joined, Result, Transition, Trigger
 from coordinatord.coordination.group.state import Group
@@ -402,10 +402,10 @@ def _dropped(dropped: Dropped, after_ms: int) -> dict[str, Any]:
 
 
 def lines() -> Tell:
-    """Return a function that logs each rebalance in one line. Call this after logging is configured."""
-    teller = Teller("coordinatord.ledger", "rebalance")
+    """Return a function that logs each rebalance in one line."""
+    log = get_logger("coordinatord.ledger")
 
     def tell(rebalance: Rebalance | EndedEpoch) -> None:
-        teller(rebalance.line())
+        log.info("rebalance", **rebalance.line())
 
     return tell
