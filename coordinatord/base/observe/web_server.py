@@ -7,6 +7,9 @@ of their own: a slow page does not delay them.
 If there are more connections than `MAX_CLIENTS`, room is made for new ones: the server closes the oldest connection, of
 those still sending or reading, of the peer with the most connections. A probe sends its request as it connects, and
 gets its response before that can happen.
+
+No library replaces it: at its limit waitress accepts no connection until one is idle for its whole time limit, which a
+peer that sends a byte at a time never is, and its probes would wait for the threads that make pages.
 """
 
 from __future__ import annotations
