@@ -1,4 +1,4 @@
-"""The live page: one file of markup, style and script, completed with the values that the pipeline's report shares."""
+"""The live page: markup and script, completed with the values that the pipeline's report shares."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 from functools import cache
 from pathlib import Path
 
-from coordinatord.monitoring.dashboard.html import GREY, LIVES, STYLE, TRIGGERS
+from coordinatord.base.html_page import document
+from coordinatord.monitoring.dashboard.html import GREY, LIVES, TRIGGERS
 
 FILE = Path(__file__).with_name("live.html")
 
@@ -19,4 +20,5 @@ def page() -> str:
         "lives": {name or "": list(told) for name, told in LIVES.items()},
         "grey": GREY,
     }
-    return FILE.read_text("utf-8").replace("/*STYLE*/", STYLE).replace("/*SHARED*/null", json.dumps(shared))
+    body = FILE.read_text("utf-8").replace("/*SHARED*/null", json.dumps(shared))
+    return document("Consumer groups, live", body, body_class="live")

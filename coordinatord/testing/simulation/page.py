@@ -7,6 +7,7 @@ import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from coordinatord.base.html_page import document
 from coordinatord.testing.simulation.report import GAPS, Report, is_told
 from coordinatord.testing.simulation.scenario import Scenario
 from coordinatord.testing.simulation.sweep import Run, advice, table
@@ -20,18 +21,6 @@ COLOURS = {
     "expulsion": "#937860",
     "start": "#55a868",
 }
-
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 80rem; padding: 0 1rem; color: #222; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-.advice { background: #eef4ea; border-left: 4px solid #55a868; padding: .8rem 1rem; font-size: 1.05rem; }
-.table { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-td, th { font-size: .85rem; padding: .3rem .5rem; text-align: right; border-bottom: 1px solid #ddd; }
-td, th { white-space: nowrap; }
-td.set, th.set { text-align: left; } tr.best { background: #eef4ea; }
-.small { color: #666; font-size: .85rem; } .plots { display: grid; grid-template-columns: 1fr 1fr; gap: 1rem; }
-@media (max-width: 60rem) { .plots { grid-template-columns: 1fr; } }
-"""
 
 WHOLE_TICKS = 6
 """Number of counts below which an axis has a tick for each count."""
@@ -66,12 +55,8 @@ def page(scenario: Scenario, runs: Sequence[Run]) -> str:
         if value and name not in swept and (name == "protocol" or "protocol" in swept or is_told(name, told))
     )
     notes = sorted({note for run in runs for note in run.report.notes})
-    return "\n".join(
+    body = "\n".join(
         [
-            "<!doctype html><html lang=en><head><meta charset=utf-8>",
-            "<meta name=viewport content='width=device-width'>",
-            f"<title>coordinatord simulate: {html.escape(' × '.join(swept))}</title><style>{STYLE}</style>",
-            f"<script>{get_plotlyjs()}</script></head><body>",
             f"<h1>What {'does' if len(swept) == 1 else 'do'} {html.escape(' and '.join(swept))} cost?</h1>",
             f"<p class=advice>{html.escape(advice(runs))}</p>",
             f"<p>{told_ms(scenario.duration)} of virtual time in each run, in which this befell the members, at "
@@ -79,20 +64,21 @@ def page(scenario: Scenario, runs: Sequence[Run]) -> str:
             "<div class=plots>",
             *[f"<div>{figure}</div>" for figure in _figures(runs, swept)],
             "</div><h2>Figures</h2><div class=table><table><tr>",
-            *[f"<th{' class=set' if at < len(swept) else ''}>{html.escape(each)}</th>" for at, each in enumerate(head)],
+            *[f"<th{'' if at < len(swept) else ' class=n'}>{html.escape(each)}</th>" for at, each in enumerate(head)],
             "</tr>",
             *[_row(row, len(swept), run is best) for row, run in zip(rows, runs, strict=True)],
             "</table></div>",
-            "<p class=small>unowned p-s: seconds without an owner, of all partitions together; p50, p99 and worst: of "
-            "one partition.</p>",
-            *[f"<p class=small>{html.escape(note)}</p>" for note in notes],
-            f"<h2>Scenario</h2><p class=small>{html.escape(settings)}</p></body></html>",
+            "<p class='soft small'>unowned p-s: seconds without an owner, of all partitions together; p50, p99 and "
+            "worst: of one partition.</p>",
+            *[f"<p class='soft small'>{html.escape(note)}</p>" for note in notes],
+            f"<h2>Scenario</h2><p class='soft small'>{html.escape(settings)}</p>",
         ]
     )
+    return document(f"coordinatord simulate: {' × '.join(swept)}", body, script=get_plotlyjs())
 
 
 def _row(row: Sequence[str], swept: int, is_best: bool) -> str:
-    cells = [f"<td{' class=set' if at < swept else ''}>{html.escape(cell)}</td>" for at, cell in enumerate(row)]
+    cells = [f"<td{'' if at < swept else ' class=n'}>{html.escape(cell)}</td>" for at, cell in enumerate(row)]
     return f"<tr{' class=best' if is_best else ''}>{''.join(cells)}</tr>"
 
 

@@ -94,7 +94,6 @@ def test_before_the_first_look() -> None:
 
 def test_the_page_needs_nothing_of_others() -> None:
     text = page()
-    assert "/*STYLE*/" not in text
     assert "/*SHARED*/" not in text
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
     assert "innerHTML" not in text

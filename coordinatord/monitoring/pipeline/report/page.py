@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from coordinatord.base.html_page import document
 from coordinatord.monitoring.analysis.severity import is_urgent
-from coordinatord.monitoring.dashboard.html import STYLE
 from coordinatord.monitoring.pipeline.report import figures
 from coordinatord.monitoring.pipeline.report.read import Row, Tables
 from coordinatord.monitoring.pipeline.run.progress import Progress
@@ -53,10 +53,6 @@ def page(tables: Tables, progress: Progress | None = None) -> str:
 
     when = _moment(tables.at_ms)
     head = [
-        "<!doctype html><html lang=en><head><meta charset=utf-8>",
-        "<meta name=viewport content='width=device-width, initial-scale=1'>",
-        f"<title>Consumer groups, {when}</title><style>{STYLE}</style>",
-        f"<script>{get_plotlyjs()}</script></head><body>",
         f"<h1>Consumer groups</h1><p class=soft>State at {when} UTC, from the offsets log. All times are UTC. "
         "The groups that need attention come first, here and in the details below; "
         "<i>unread</i> counts records in the log that the group has not read.</p>",
@@ -79,7 +75,8 @@ def page(tables: Tables, progress: Progress | None = None) -> str:
             f"{MAX_BYTES / 1e6:.0f} MB: <code>coordinatord pipeline report --group NAME</code> shows those that you "
             "name.</p>"
         )
-    return "\n".join([*head, *parts, f"<script>{DRAW}</script>", "</body></html>"])
+    body = "\n".join([*head, *parts, f"<script>{DRAW}</script>"])
+    return document(f"Consumer groups, {when}", body, script=get_plotlyjs())
 
 
 def _sections(tables: Tables, progress: Progress) -> tuple[list[str], list[str]]:
