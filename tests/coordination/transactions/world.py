@@ -106,7 +106,7 @@ class World(TopicsWorld):
             markers=self.marker_writer(nodes),
             new_producer_id=topics.producer_ids.next,
         )
-        participants = topics.participants = self.participants(nodes)
+        participants = topics.producing.transactions = topics.participants = self.participants(nodes)
         self.handlers |= {
             **FindCoordinator(nodes, topics.offsets_partitions, self.transactions).handlers(),
             **Membership(self.coordinator, max_group_id_bytes=100, max_metadata_bytes=1000).handlers(),
