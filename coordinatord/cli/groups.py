@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from coordinatord.cli import LazyGroup
+from coordinatord.cli.cluster_options import KAFKAS_TOOLS, elsewhere
 from coordinatord.cli.epoch_text import epoch_story, seconds, state_lines
 from coordinatord.cli.options import BAD_SETTINGS, fail, utf8
 from coordinatord.cli.terminal import echo
@@ -21,6 +22,7 @@ from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest,
 from kafka_wire.api.describe_groups import DescribeGroupsRequest
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
+from kafka_wire.api.list_groups import ListGroupsRequest
 from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_wire.errors import ErrorCode
@@ -111,19 +113,20 @@ def why(group: str, bootstrap: str, last: int, as_json: bool) -> None:
 
 def look_up(bootstrap: str, group: str, last: int) -> tuple[Any, list[dict[str, Any]] | None]:
     """Return the group as in ConsumerGroupDescribe, or as in DescribeGroups if it is a classic group, and the records
-    of its last rebalances, oldest first; None instead of records if the cluster has no such topic. Raises WireError.
+    of its last rebalances, oldest first; None instead of records if the cluster has no such topic. Raises WireError,
+    also for a share or streams group.
     """
     with Wire(bootstrap, CLIENT_ID) as wire:
         metadata = wire.ask(MetadataRequest([MetadataRequestTopic(name=LEDGER_TOPIC)], False))
         coordinator = wire.ask(FindCoordinatorRequest(group), newest=3)
     topic = metadata.topics[0]
-    is_absent = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    code = ErrorCode(coordinator.error_code or (0 if is_absent else topic.error_code))
+    has_ledger = topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    code = ErrorCode(coordinator.error_code or (topic.error_code if has_ledger else 0))
     if code:
         raise WireError(f"{bootstrap} cannot answer now: {code.name}. Try again in a moment.")
     with Wire(_address(coordinator.host, coordinator.port), CLIENT_ID) as wire:
         state = _described(wire, group)
-    if is_absent:
+    if not has_ledger:
         return state, None
     partition = partition_for(group, len(topic.partitions))
     leader_id = next(each.leader_id for each in topic.partitions if each.partition_index == partition)
@@ -139,7 +142,17 @@ def _described(wire: Wire, group: str) -> Any:
         found = wire.ask(ConsumerGroupDescribeRequest([group])).groups[0]
         if not found.error_code:
             return found
-    return wire.ask(DescribeGroupsRequest([group])).groups[0]
+    found = wire.ask(DescribeGroupsRequest([group])).groups[0]
+    if is_absent(found):
+        kinds = {each.group_id: each.group_type for each in wire.ask(ListGroupsRequest()).groups}
+        if kinds.get(group) in KAFKAS_TOOLS:
+            raise WireError(elsewhere(group, kinds[group]))
+    return found
+
+
+def is_absent(state: Any) -> bool:
+    """Return whether a group in a DescribeGroups response does not exist, or is not of the classic protocol."""
+    return bool(state.error_code == ErrorCode.GROUP_ID_NOT_FOUND or state.group_state == "Dead")
 
 
 def _address(host: str, port: int) -> str:
@@ -190,7 +203,7 @@ def told(group: str, state: Any, records: list[dict[str, Any]] | None) -> Iterat
     """
     if isinstance(state, DescribedGroup):
         yield from state_lines(state)
-    elif state.error_code == ErrorCode.GROUP_ID_NOT_FOUND or state.group_state == "Dead":
+    elif is_absent(state):
         yield f"Group {group} does not exist now."
     elif state.error_code:
         yield f"The state of group {group} is not available now: {ErrorCode(state.error_code).name}."

@@ -18,7 +18,9 @@ from kafka.structs import OffsetAndMetadata
 
 from coordinatord.cli import cli, group_commands
 from coordinatord.cli.tables import assigned, ranges
+from coordinatord.cli.wire import Wire
 from coordinatord.monitoring.admin.groups import Group, Listed, Member
+from kafka_wire.api.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from tests.daemon import Daemon, free_port, running
 
 COMMITTED = {("orders", 0): 3, ("orders", 1): 6}
@@ -192,6 +194,22 @@ def test_share_and_streams_groups_are_named_with_kafkas_tool(here: Here, monkeyp
     told = here("groups", "watch", "sharers", "streamers", "nobody")
     assert all(tool in told for tool in tools.values())
     assert "there is no group nobody." in told
+
+
+def test_why_of_a_group_of_another_type(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = Wire.ask
+
+    def answer(wire: Wire, request: object, newest: int = 32_767) -> object:
+        if isinstance(request, ListGroupsRequest):
+            return ListGroupsResponse(groups=[ListedGroup("sharers", "share", "Stable", "share")])
+        return ask(wire, request, newest)
+
+    monkeypatch.setattr(Wire, "ask", answer)
+    assert here("groups", "why", "sharers", status=1) == (
+        "coordinatord: group sharers is a share group, which is not supported here: Kafka's kafka-share-groups.sh "
+        "shows it (--describe --group).\n"
+    )
+    assert "Group nobody does not exist now." in here("groups", "why", "nobody")
 
 
 class Once:

@@ -33,6 +33,7 @@ LOG_PARTITIONS = 4
 RECORDS = 20
 GROUPS = [f"group-{number}" for number in range(12)]
 SHARERS = [f"sharers-{number}" for number in range(12)]
+STREAMS = [f"streams-{number}" for number in range(12)]
 INDEX_BYTES = 10 << 20
 WAIT_S = 240
 
@@ -44,7 +45,8 @@ class Outage:
     up: KafkaBroker
     leads: dict[int, int]
     sharers: str
-    """A share group that this broker coordinates."""
+    streams: str
+    """A share group and a streams group that this broker coordinates."""
 
     def groups_of(self, node: int) -> list[str]:
         """The groups whose part of the offsets log this node led."""
@@ -92,19 +94,38 @@ def second_broker(up: KafkaBroker, directory: Path, settings: dict[str, str]) ->
     return prepared.launch()
 
 
+def _text(value: str) -> bytes:
+    """A string of Kafka's flexible versions that is shorter than 127 bytes."""
+    return bytes([len(value) + 1]) + value.encode()
+
+
+NOTHING, EMPTY = b"\0", b"\1"
+"""A string or an array of Kafka's flexible versions that is null, or an array without elements."""
+NO_TAGS = b"\0"
+
+
 def join_share_group(port: int, group: str) -> None:
     """One ShareGroupHeartbeat (KIP-932), v1, by its bytes: no Python client has share groups."""
+    member = _text(group) + _text("AAAAAAAAAAAAAAAAAAAAAQ") + struct.pack(">i", 0)
+    _heartbeat(port, 76, 1, member + NOTHING + bytes([2]) + _text("orders") + NO_TAGS)
 
-    def text(value: str) -> bytes:
-        return bytes([len(value) + 1]) + value.encode()
 
-    head = struct.pack(">hhih", 76, 1, 7, 4) + b"test" + b"\0"
-    member = text(group) + text("AAAAAAAAAAAAAAAAAAAAAQ") + struct.pack(">i", 0)
-    body = member + b"\0" + bytes([2]) + text("orders") + b"\0"
+def join_streams_group(port: int, group: str) -> None:
+    """One StreamsGroupHeartbeat (KIP-1071), v0, by its bytes, of a topology with one subtopology that reads orders."""
+    member = _text(group) + _text("AAAAAAAAAAAAAAAAAAAAAQ") + struct.pack(">ii", 0, 0) + NOTHING + NOTHING
+    subtopology = _text("0") + bytes([2]) + _text("orders") + 5 * EMPTY + NO_TAGS
+    topology = b"\1" + struct.pack(">i", 0) + bytes([2]) + subtopology + NO_TAGS
+    tasks, endpoint, tags, ends = 3 * EMPTY, b"\xff", EMPTY, 2 * NOTHING
+    rest = tasks + _text("process") + endpoint + tags + ends + b"\0" + NO_TAGS
+    _heartbeat(port, 88, 0, member + struct.pack(">i", 60_000) + topology + rest)
+
+
+def _heartbeat(port: int, api_key: int, version: int, body: bytes) -> None:
+    frame = struct.pack(">hhih", api_key, version, 7, 4) + b"test" + NO_TAGS + body
     deadline_s = time.monotonic() + WAIT_S
     while True:
         with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
-            connection.sendall(struct.pack(">i", len(head + body)) + head + body)
+            connection.sendall(struct.pack(">i", len(frame)) + frame)
             answer = connection.recv(4096)
         code = struct.unpack(">h", answer[13:15])[0]  # after size, correlation id, tags and throttle time
         if code not in (14, 15, 16):  # the coordinator loads, or is not there yet
@@ -134,11 +155,15 @@ def outage(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
                 consumer.close()
             leads = leaders(up.bootstrap, "__consumer_offsets")
             assert set(leads.values()) == {0, 1}
-            sharers = next(name for name in SHARERS if leads[partition_for(name, LOG_PARTITIONS)] == 0)
+            sharers, streams = (
+                next(name for name in names if leads[partition_for(name, LOG_PARTITIONS)] == 0)
+                for names in (SHARERS, STREAMS)
+            )
             join_share_group(up.port, sharers)
+            join_streams_group(up.port, streams)
             down.stop(kill=True)
             until(lambda: leaders(up.bootstrap, "orders").get(1) == -1, "orders-1 has a leader")
-            yield Outage(up, leads, sharers)
+            yield Outage(up, leads, sharers, streams)
         finally:
             down.stop(kill=True)
 
@@ -189,14 +214,16 @@ def test_a_partition_without_a_leader_is_named(outage: Outage) -> None:
     assert told.stderr == "coordinatord: orders-1: there is no leader now.\n"
 
 
-def test_a_share_group(outage: Outage) -> None:
-    assert f"{outage.sharers}  share" in outage.run("groups", "list").stdout
+@pytest.mark.parametrize("kind", ["share", "streams"])
+def test_a_group_of_another_type(outage: Outage, kind: str) -> None:
+    group = outage.sharers if kind == "share" else outage.streams
+    assert f"{group}  {kind}" in outage.run("groups", "list").stdout
     sentence = (
-        f"coordinatord: group {outage.sharers} is a share group, which is not supported here: Kafka's "
-        "kafka-share-groups.sh shows it (--describe --group).\n"
+        f"coordinatord: group {group} is a {kind} group, which is not supported here: Kafka's "
+        f"kafka-{kind}-groups.sh shows it (--describe --group).\n"
     )
-    for command in (["groups", "describe"], ["groups", "members"], ["lag"], ["groups", "delete"]):
-        assert outage.run(*command, outage.sharers, status=1).output.endswith(sentence), command
+    for command in (["groups", "describe"], ["groups", "members"], ["lag"], ["groups", "delete"], ["groups", "why"]):
+        assert outage.run(*command, group, status=1).output.endswith(sentence), command
 
 
 def test_why_on_a_plain_kafka(outage: Outage) -> None:
