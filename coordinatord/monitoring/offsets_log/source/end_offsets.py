@@ -1,8 +1,8 @@
 """The ends of partitions, with earlier ends: from the directory of a broker's log, from a database, or from a broker.
 
 The offsets log has the groups' positions, not the ends of the partitions. A directory has the whole history of a
-partition's end offset in its time indexes; the other sources have only the present one, so a curve needs repeated
-samples.
+partition's end offset in its time indexes, and in the batches behind their last entries; the other sources have only
+the present one, so a curve needs repeated samples.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import re
 import struct
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +26,7 @@ from coordinatord.monitoring.offsets_log.source.segments import (
     Log,
     Segment,
     SourceError,
+    Walked,
     index_bytes,
     index_entries,
     reading_files,
@@ -176,13 +177,7 @@ def _ending(log: Log, topic: str, now_ms: int, start: int, with_points: bool) ->
     if not segments:
         return None
     last = segments[-1]
-    end = last.base_offset
-    with open(last.path, "rb") as file:
-        entries = index_entries(last)
-        position = int(entries[-1][1]) if len(entries) else 0
-        for batch in walk(file.fileno(), position, last.size):
-            if batch.sound:
-                end = max(end, batch.last_offset + 1)
+    end = max((batch.last_offset + 1 for batch in _not_indexed(last)), default=last.base_offset)
     points = tuple(_earlier(segments)) if with_points else ()
     start = _start(segments[0].base_offset, start, end)
     return Ending(topic, log.partition, now_ms, start, end, points, _tail(last, end))
@@ -203,8 +198,26 @@ def _tail(segment: Segment, end: int) -> Tail:
     return tail_of(found, found[0].header.base_offset, end) if found else NO_TAIL
 
 
+def _not_indexed(segment: Segment) -> Iterator[Walked]:
+    """Yield the sound batches from the last entry of the segment's offset index on. Kafka adds an entry to the indexes
+    of an active segment only every index.interval.bytes, 4 KiB.
+    """
+    entries = index_entries(segment)
+    position = int(entries[-1][1]) if len(entries) else 0
+    with open(segment.path, "rb") as file:
+        for batch in walk(file.fileno(), position, segment.size):
+            if batch.sound:
+                yield batch
+
+
 def _earlier(segments: Sequence[Segment]) -> list[Point]:
-    return _thinned([point for segment in segments for point in _points(segment)])
+    points = _thinned([point for segment in segments for point in _points(segment)])
+    recent: list[Point] = []
+    for batch in _not_indexed(segments[-1]) if segments else ():
+        before = (recent or points or [Point(0, 0)])[-1]
+        if batch.last_offset >= before.offset and batch.max_timestamp > before.time_ms:
+            recent.append(Point(batch.last_offset + 1, batch.max_timestamp))
+    return [*points, *_thinned(recent)]
 
 
 def _points(segment: Segment) -> list[Point]:

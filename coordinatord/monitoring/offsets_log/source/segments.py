@@ -27,6 +27,7 @@ from coordinatord.monitoring.offsets_log.decode.kernels import (
     BATCH_COLUMNS,
     COUNT,
     LAST_DELTA,
+    MAX_TIMESTAMP,
     POSITION,
     SOUND,
     Bytes,
@@ -258,6 +259,7 @@ class Walked:
     base_offset: int
     last_offset: int
     records: int
+    max_timestamp: int
     sound: bool
 
 
@@ -276,6 +278,7 @@ def walk(file: int, position: int, end: int, *, with_crc: bool = False) -> Itera
                 base_offset,
                 base_offset + int(row[LAST_DELTA]),
                 max(0, int(row[COUNT])),
+                int(row[MAX_TIMESTAMP]),
                 bool(row[SOUND]),
             )
         position += at
@@ -286,10 +289,11 @@ def walk(file: int, position: int, end: int, *, with_crc: bool = False) -> Itera
             if ended == kernels.CUT_SHORT and size is not None and size > len(buffer):
                 head = header_at(file, position)
                 assert head is not None
-                body = os.pread(file, 4, position + 57)
-                last_delta = int.from_bytes(os.pread(file, 4, position + 23), "big", signed=True)
-                records = max(0, int.from_bytes(body, "big", signed=True))
-                yield Walked(position, position + size, head[0], head[0] + last_delta, records, True)
+                last_delta, max_ms, records = (
+                    int.from_bytes(os.pread(file, count, position + at), "big", signed=True)
+                    for at, count in ((23, 4), (35, 8), (57, 4))
+                )
+                yield Walked(position, position + size, head[0], head[0] + last_delta, max(0, records), max_ms, True)
                 position += size
                 continue
             position = next_batch(file, position + 1, end)

@@ -57,13 +57,27 @@ def test_of_a_directory(tmp_path: Path) -> None:
     [ending] = from_directories([str(tmp_path)], 9_000)
     assert (ending.topic, ending.partition, ending.sampled_ms) == ("orders", 3, 9_000)
     assert (ending.log_start_offset, ending.end_offset) == (10, 32)
-    assert ending.points == (Point(15, 1_000), Point(20, 2_000), Point(21, 3_000))
+    assert ending.points == (Point(15, 1_000), Point(20, 2_000), Point(21, 3_000), Point(32, 4_000))
     record_time = RecordTimes([str(tmp_path)])
     assert record_time("orders", 3, 17) == 2_000
     assert record_time("orders", 3, 19) == 2_000, "the last record of its batch and its segment"
     assert record_time("orders", 3, 25) == 4_000, "the cleaner took those between"
     assert record_time("orders", 3, 32) is None
     assert record_time("orders", 9, 0) is None
+
+
+def test_earlier_ends_behind_the_last_entries_of_the_indexes(tmp_path: Path) -> None:
+    """Kafka adds an entry every 4 KiB: of what came since, the batches have the times. A clock that goes back adds no
+    point, as in a time index.
+    """
+    times = [1_000, 2_000, 3_000, 2_500, 4_000]
+    write(tmp_path / "orders-3", 0, [(2 * n, 2, time_ms) for n, time_ms in enumerate(times)], [(1_000, 1), (2_000, 3)])
+    size = len(build_batch([(b"k", b"v")] * 2, 1_000, 0))
+    (tmp_path / "orders-3" / f"{0:020d}.index").write_bytes(INDEX_ENTRY.pack(3, size))
+    [ending] = from_directories([str(tmp_path)], 9_000)
+    assert ending.points == (Point(2, 1_000), Point(4, 2_000), Point(6, 3_000), Point(10, 4_000))
+    [later] = from_directories([str(tmp_path)], 9_000, with_points=False)
+    assert points_of(str(tmp_path), later) == list(ending.points)
 
 
 def test_records_that_were_deleted_within_a_segment(tmp_path: Path) -> None:
@@ -136,7 +150,7 @@ def test_indexes_are_read_as_far_as_there_are_entries(tmp_path: Path) -> None:
         os.truncate(path.with_suffix(suffix), 10 << 20)
     before = bytes_read()
     [ending] = from_directories([str(tmp_path)], 9_000)
-    assert (ending.end_offset, ending.points[-1]) == (2_000, Point(1_951, 2_950))
+    assert (ending.end_offset, ending.points[-1]) == (2_000, Point(2_000, 2_999))
     record_time = RecordTimes([str(tmp_path)])
     assert [record_time("orders", 3, offset) for offset in range(0, 2_000, 40)] == list(range(1_000, 3_000, 40))
     assert bytes_read() - before < 10 << 20
