@@ -67,7 +67,7 @@ def _choice(kind: str, what: str, **default: Any) -> Callable[[Any], Any]:
     default=45_000,
     show_default=True,
     type=click.IntRange(1, MOST),
-    help="group.consumer.session.timeout.ms of the cluster.",
+    help="group.consumer.session.timeout.ms, for groups that the cluster is not asked for or does not describe.",
 )
 @click.option(
     "--log-format", default="auto", type=click.Choice(["auto", "console", "json"]), help="Format of its log lines."

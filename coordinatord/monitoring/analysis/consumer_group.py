@@ -31,7 +31,7 @@ REGEX = "consumer_group_regular_expression"
 CONSUMER_KINDS = (METADATA, PARTITION_METADATA, MEMBER, TARGET, TARGET_MEMBER, CURRENT, REGEX)
 
 SESSION_MS = 45_000
-"""Default of group.consumer.session.timeout.ms; the log does not contain the setting."""
+"""Default of group.consumer.session.timeout.ms; the log does not contain the setting, nor a group's own."""
 STABLE, UNREVOKED = 0, 1
 """States of a current assignment: it equals the target; partitions must be revoked."""
 AWAY = -2

@@ -67,6 +67,15 @@ class History:
         """The row of the open epoch, with the cause that was found at its start."""
         self._events: list[Event] | None = None
 
+    @property
+    def session_ms(self) -> int:
+        """The session timeout of members of the consumer protocol whose subscriptions are added next."""
+        return self._reader.group.session_ms
+
+    @session_ms.setter
+    def session_ms(self, session_ms: int) -> None:
+        self._reader.group.session_ms = session_ms
+
     def committed(self, partition: TopicPartition, times_ms: Iterable[int]) -> None:
         """Add commits of a partition, in the order of the log."""
         known = self.times.setdefault(partition, [])

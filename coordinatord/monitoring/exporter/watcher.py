@@ -17,7 +17,7 @@ from coordinatord.monitoring.dashboard.view import View
 from coordinatord.monitoring.exporter.reading import Reading
 from coordinatord.monitoring.offsets_log.source.cluster import Cluster
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
-from coordinatord.monitoring.offsets_log.source.tails import earlier, retention, tails
+from coordinatord.monitoring.offsets_log.source.tails import earlier, retention, sessions_from_broker, tails
 from coordinatord.monitoring.offsets_log.source.topic_names import names_from_broker
 
 PATIENCE_S = 10.0
@@ -64,6 +64,7 @@ class Watcher:
         self._settings = settings
         self._reading = reading
         reading.histories.topic_names = lambda: names_from_broker(bootstrap, settings)
+        reading.histories.sessions = lambda groups: sessions_from_broker(bootstrap, settings, groups)
         self._health = health
         self._interval_s = interval_s
         self._now_ms = now_ms

@@ -1,6 +1,6 @@
 """A cluster as operators have it, on Apache Kafka: groups that are well, dead, stuck, robbed of records, in a crash
-loop, behind transactions; of both protocols, with static members and without members. What has to be said of each is
-written down here, by hand.
+loop, behind transactions, or with a partition of a broker that is down; of both protocols, with static members and
+without members. What has to be said of each is written down here, by hand.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 from kafka.structs import OffsetAndMetadata
 
-from tests.reference.broker import KafkaBroker, running_broker
-from tests.reference.test_tools_in_an_outage import join_share_group
+from tests.reference.broker import KafkaBroker, running_broker, wait_until_serving
+from tests.reference.test_tools_in_an_outage import join_share_group, join_streams_group, leaders, second_broker
 
 WINDOW_S = 30
 """Of the rules. The pause between two runs of the pipeline may be longer or shorter than it."""
@@ -49,10 +49,11 @@ PARTITIONS: dict[str, dict[str, str]] = {
     "again": {"again": HEALTHY},
     "loop": {"quiet": "ok"},
     "killed loop": {"quiet": "ok"},
+    "half away": {"orders": "ended", "away": "unknown"},
 }
 """The status of each group in each topic."""
 GROUPS = {group: next(iter(of_topics.values())) for group, of_topics in PARTITIONS.items()} | {
-    "moved on": "ok", "loop": "crash loop", "killed loop": "crash loop",
+    "moved on": "ok", "loop": "crash loop", "killed loop": "crash loop", "half away": "unknown",
 }  # fmt: skip
 """What has to be said of each group."""
 ALERTS = {
@@ -66,6 +67,8 @@ ALERTS = {
     ("ConsumerGroupCrashLoop", "killed loop"),
 }
 """All alerts that fire, each with its group."""
+OTHERS = {"sharers": "share", "streamers": "streams"}
+"""Groups of other types, of which no verdict is given."""
 SETTINGS = {
     "offsets.topic.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
@@ -223,6 +226,23 @@ def make_anew(broker: KafkaBroker, admin: KafkaAdminClient, topic: str) -> None:
     produce(broker, topic, 3)
 
 
+def commit_on_a_lost_broker(broker: KafkaBroker, directory: Path, admin: KafkaAdminClient, group: str) -> None:
+    """A commit for a partition of another broker, which dies then. All other partitions are there already."""
+    commit(broker, group, "orders", 3)
+    lost = second_broker(broker, directory, SETTINGS)
+    try:
+        assert wait_until_serving(lost), lost.log_tail()
+        admin.create_topics([NewTopic("away", replica_assignments={0: [1]})])
+        produce(broker, "away", 5)
+        commit(broker, group, "away", 3)
+    finally:
+        lost.stop(kill=True)
+    deadline = time.monotonic() + WAIT_S
+    while leaders(broker.bootstrap, "away").get(0) != -1:
+        assert time.monotonic() < deadline, "the partition has a leader"
+        time.sleep(0.3)
+
+
 @contextmanager
 def cluster_of_groups(libs: Path, directory: Path) -> Iterator[KafkaBroker]:
     """The cluster, in which all that has to happen to groups has begun, and goes on during the block."""
@@ -249,6 +269,8 @@ def cluster_of_groups(libs: Path, directory: Path) -> Iterator[KafkaBroker]:
             commit(broker, group, topic, offset)
         admin.delete_records({TopicPartition("scarce", 0): 100})
         join_share_group(broker.port, "sharers")
+        join_streams_group(broker.port, "streamers")
+        commit_on_a_lost_broker(broker, directory / "lost", admin, "half away")
         come_and_go(broker, "left", "orders")
         for group, topic, how in (
             ("healthy", "orders", "reads"), ("stuck", "orders", "stuck"), ("moved on", "quiet", "reads"),

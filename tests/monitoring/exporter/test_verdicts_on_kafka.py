@@ -34,6 +34,7 @@ from tests.monitoring.exporter.cluster_of_groups import (
     ALERTS,
     GROUPS,
     HEALTHY,
+    OTHERS,
     PARTITIONS,
     WAIT_S,
     WINDOW_S,
@@ -117,7 +118,9 @@ def said_by_lag(*where: str) -> tuple[list[dict[str, Any]], str]:
         CliRunner().invoke(cli, ["lag", *where, "--window", str(WINDOW_S), *more]) for more in (["--json"], [])
     )
     assert (rows.exit_code, text.exit_code) == (0, 0), rows.output + text.output
-    return json.loads(rows.output), text.output
+    is_live = "--bootstrap" in where
+    assert ("away-0 has no leader now: what is unread there is not known" in rows.stderr) is is_live, rows.stderr
+    return json.loads(rows.stdout), text.stdout
 
 
 def run_pipeline(broker: KafkaBroker, out: Path) -> str:
@@ -243,8 +246,10 @@ def test_each_verdict_is_right(version: str, tmp_path: Path) -> None:
         check_exporter(broker, exporter)
         check_lag(broker, "--bootstrap", broker.bootstrap, knows_configs=True)
         check_lag(broker, "--source", str(broker.data_dir), knows_configs=False)
-        told = CliRunner().invoke(cli, ["lag", "--bootstrap", broker.bootstrap, "sharers"])
-        assert (told.exit_code, "share group" in told.output) == (1, True), told.output
+        for group, kind in OTHERS.items():
+            for command in (["lag"], ["groups", "describe"], ["groups", "why"]):
+                told = CliRunner().invoke(cli, [*command, "--bootstrap", broker.bootstrap, group])
+                assert (told.exit_code, f"{kind} group" in told.output) == (1, True), told.output
 
 
 @pytest.mark.spark

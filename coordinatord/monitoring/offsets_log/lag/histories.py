@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -28,12 +28,21 @@ def no_names() -> Mapping[str, str]:
     return {}
 
 
+def no_sessions(_groups: Collection[str]) -> Mapping[str, int]:
+    """Return no session timeouts: for a log without a cluster that could be asked for them."""
+    return {}
+
+
 @dataclass(slots=True)
 class Histories:
     """The history of each group; `take` adds the log's record batches in their order."""
 
     session_ms: int = SESSION_MS
-    """group.consumer.session.timeout.ms of the cluster."""
+    """group.consumer.session.timeout.ms of the cluster, for groups whose own timeout is not known."""
+    sessions: Callable[[Collection[str]], Mapping[str, int]] = no_sessions
+    """Requests consumer.session.timeout.ms of groups of the consumer protocol from the cluster: their records do not
+    have it.
+    """
     topic_names: Callable[[], Mapping[str, str]] = no_names
     """Requests topic names by id from the cluster."""
     is_counting: bool = True
@@ -88,6 +97,7 @@ class Histories:
             if kind == GROUP_GENERATIONS or kind in CONSUMER_KINDS:
                 for row in batch.to_pylist():
                     lived.setdefault(row["group_id"], []).append((row["log_offset"], kind, row))
+        self._set_sessions(group for group, rows in lived.items() if any(kind in CONSUMER_KINDS for _, kind, _ in rows))
         for group in written.keys() | lived.keys():
             history = self.history(group)
             history.is_counting = self.is_counting
@@ -103,6 +113,12 @@ class Histories:
                 else:
                     history.record(kind, row)
             _note(history, commits, begin, 1 << 62)
+
+    def _set_sessions(self, groups: Iterable[str]) -> None:
+        """Request the session timeouts of groups of the consumer protocol that are new."""
+        new = [group for group in groups if self.history(group).group_type != "consumer"]
+        for group, session_ms in (self.sessions(new) if new else {}).items():
+            self.history(group).session_ms = session_ms
 
     def begin(self, groups: Iterable[str]) -> None:
         """Drop groups whose log was truncated or recreated."""

@@ -18,7 +18,7 @@ from coordinatord.monitoring.analysis.severity import judged, under_way, urgency
 from coordinatord.monitoring.analysis.status import Rules
 from coordinatord.monitoring.offsets_log.decode.projection import Wanted
 from coordinatord.monitoring.offsets_log.lag.fold import Fold
-from coordinatord.monitoring.offsets_log.lag.histories import Histories
+from coordinatord.monitoring.offsets_log.lag.histories import Histories, no_sessions
 from coordinatord.monitoring.offsets_log.lag.known import Key
 from coordinatord.monitoring.offsets_log.lag.parallel_fold import fold_all
 from coordinatord.monitoring.offsets_log.source.end_offsets import (
@@ -187,6 +187,13 @@ def _names(directories: Sequence[str], bootstrap: str | None, broker: Mapping[st
     return found if bootstrap is None else found | names_from_broker(bootstrap, broker)
 
 
+def _sessions(bootstrap: str, broker: Mapping[str, Any], groups: Collection[str]) -> dict[str, int]:
+    """Return the session timeouts of groups of the consumer protocol."""
+    from coordinatord.monitoring.offsets_log.source.tails import sessions_from_broker
+
+    return sessions_from_broker(bootstrap, broker, groups)
+
+
 @dataclass(slots=True)
 class Looks:
     """Scans of the logs that `options` name. `ends` is a broker's log directory, a database or HOST:PORT; None if there
@@ -273,7 +280,8 @@ class Looks:
         directories = [*self.options.paths, *([self._directory] if self._directory else [])]
         bootstrap = self.options.bootstrap or (self.ends if self._directory is None else None)
         names = partial(_names, directories, bootstrap, self.broker)
-        return Fold(self.rules.window_ms, Histories(topic_names=names))
+        sessions = no_sessions if bootstrap is None else partial(_sessions, bootstrap, self.broker)
+        return Fold(self.rules.window_ms, Histories(topic_names=names, sessions=sessions))
 
     @property
     def _directory(self) -> str | None:

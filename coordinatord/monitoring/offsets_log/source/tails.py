@@ -1,10 +1,11 @@
-"""Further state of partitions from a broker: tails (source/markers.py), earlier ends, retention.ms. Values that the
-user may not request stay unknown.
+"""Further state of partitions from a broker: tails (source/markers.py), earlier ends, retention.ms; and the session
+timeouts of groups. Values that the user may not request stay unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from kafka.protocol.admin import DescribeConfigsRequest, ListTransactionsRequest
 
@@ -13,6 +14,7 @@ from coordinatord.monitoring.analysis.generations import TopicPartition
 from coordinatord.monitoring.analysis.offset_timeline import Point
 from coordinatord.monitoring.offsets_log.source.cluster import LATEST, Cluster
 from coordinatord.monitoring.offsets_log.source.markers import BACK_BYTES, batches, readable_end
+from coordinatord.monitoring.offsets_log.source.options import PATIENCE_S
 from kafka_wire.records.batch import TRANSACTIONAL
 
 MARKER_BYTES = 512
@@ -23,8 +25,8 @@ OPEN_BYTES = 64 << 10
 """A first batch of an open transaction that is larger is not read, and its producer stays unknown."""
 MAX_PRODUCERS = 100
 """Maximum number of producers whose transactional ids are requested."""
-TOPIC = 2
-"""The type of a resource whose configuration is described."""
+TOPIC, GROUP = 2, 32
+"""Types of resources whose configurations are described: org.apache.kafka.common.config.ConfigResource."""
 PARTS = (0.05, 0.25, 0.5, 0.75, 1.0)
 LONGEST_MS = 24 * 3_600_000
 """Ages of the timestamps for which the ends of a partition are requested: these parts of a window, then twice as long
@@ -83,16 +85,32 @@ def _opened(cluster: Cluster, stable: Mapping[TopicPartition, int]) -> dict[Topi
 
 def retention(cluster: Cluster, topics: Collection[str]) -> dict[str, int]:
     """Return retention.ms of the topics that the user may describe; without compacted ones, or those that keep all."""
-    resource = DescribeConfigsRequest.DescribeConfigsResource
-    names = ["retention.ms", "cleanup.policy"]
-    wanted = [resource(resource_type=TOPIC, resource_name=topic, configuration_keys=names) for topic in sorted(topics)]
-    answer = cluster.ask(DescribeConfigsRequest(resources=wanted)) if wanted else None
     found: dict[str, int] = {}
-    for each in () if answer is None else answer.results:
-        values = {config.name: config.value or "" for config in each.configs or ()}
+    for topic, values in _configs(cluster, TOPIC, topics, ["retention.ms", "cleanup.policy"]).items():
         if "delete" in values.get("cleanup.policy", "") and values.get("retention.ms", "-1") != "-1":
-            found[each.resource_name] = int(values["retention.ms"])
+            found[topic] = int(values["retention.ms"])
     return found
+
+
+def sessions_from_broker(bootstrap: str, settings: Mapping[str, Any], groups: Collection[str]) -> dict[str, int]:
+    """Return consumer.session.timeout.ms of the groups that the user may describe: their own, or the cluster's. None of
+    a cluster without the consumer protocol. Raises SourceError.
+    """
+    name = "consumer.session.timeout.ms"
+    with Cluster(bootstrap, settings, PATIENCE_S) as cluster:
+        found = _configs(cluster, GROUP, groups, [name])
+    return {group: int(values[name]) for group, values in found.items() if name in values}
+
+
+def _configs(cluster: Cluster, kind: int, resources: Collection[str], keys: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return the values of these configurations of each resource that the user may describe."""
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    wanted = [resource(resource_type=kind, resource_name=name, configuration_keys=keys) for name in sorted(resources)]
+    answer = cluster.ask(DescribeConfigsRequest(resources=wanted)) if wanted else None
+    return {
+        each.resource_name: {config.name: config.value or "" for config in each.configs or ()}
+        for each in (() if answer is None else answer.results)
+    }
 
 
 def times_ago(window_ms: int) -> list[int]:
