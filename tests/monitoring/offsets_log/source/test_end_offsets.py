@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaProducer
 
-from coordinatord.monitoring.analysis.offset_timeline import Point
+from coordinatord.monitoring.analysis.offset_timeline import Point, end_offsets_at
 from coordinatord.monitoring.offsets_log.source.end_offsets import (
     MAX_POINTS,
     RecordTimes,
@@ -71,13 +71,17 @@ def test_earlier_ends_behind_the_last_entries_of_the_indexes(tmp_path: Path) -> 
     point, as in a time index.
     """
     times = [1_000, 2_000, 3_000, 2_500, 4_000]
-    write(tmp_path / "orders-3", 0, [(2 * n, 2, time_ms) for n, time_ms in enumerate(times)], [(1_000, 1), (2_000, 3)])
+    batches = [(2 * number, 2, time_ms) for number, time_ms in enumerate(times)]
+    write(tmp_path / "orders-3", 0, batches, [(1_000, 1), (2_000, 3)])
     size = len(build_batch([(b"k", b"v")] * 2, 1_000, 0))
     (tmp_path / "orders-3" / f"{0:020d}.index").write_bytes(INDEX_ENTRY.pack(3, size))
     [ending] = from_directories([str(tmp_path)], 9_000)
     assert ending.points == (Point(2, 1_000), Point(4, 2_000), Point(6, 3_000), Point(10, 4_000))
     [later] = from_directories([str(tmp_path)], 9_000, with_points=False)
     assert points_of(str(tmp_path), later) == list(ending.points)
+    assert end_offsets_at(2_500, ending.points) == (4, 6), (
+        "of a group that lost its members then, the last four came since"
+    )
 
 
 def test_records_that_were_deleted_within_a_segment(tmp_path: Path) -> None:
