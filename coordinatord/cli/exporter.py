@@ -63,13 +63,6 @@ def _choice(kind: str, what: str, **default: Any) -> Callable[[Any], Any]:
     "--allowed-host", "allowed_hosts", multiple=True, help="A host name with dots that requests may have; repeatable."
 )
 @click.option(
-    "--consumer-session-ms",
-    default=45_000,
-    show_default=True,
-    type=click.IntRange(1, MOST),
-    help="group.consumer.session.timeout.ms, for groups that the cluster is not asked for or does not describe.",
-)
-@click.option(
     "--log-format", default="auto", type=click.Choice(["auto", "console", "json"]), help="Format of its log lines."
 )
 def exporter(**given: Any) -> None:

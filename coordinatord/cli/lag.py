@@ -119,7 +119,8 @@ def _looks(groups: Sequence[str], given: dict[str, Any]) -> Any:
         options |= _share_of_the_log(bootstrap, settings, groups)
     rules = Rules(window_ms=given["window"] * 1000, min_lag=given["min_lag"])
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return Looks(read_options(options), ends, settings, rules, min(workers, MOST_WORKERS))
+    session_ms = given["consumer_session_ms"]
+    return Looks(read_options(options), ends, settings, rules, min(workers, MOST_WORKERS), session_ms)
 
 
 def _share_of_the_log(bootstrap: str, settings: Mapping[str, Any], groups: Sequence[str]) -> dict[str, str]:

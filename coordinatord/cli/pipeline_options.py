@@ -118,6 +118,13 @@ STATUS_OPTIONS = (
         type=click.IntRange(1, MOST),
         help="Ignore lag below this many records.",
     ),
+    click.option(
+        "--consumer-session-ms",
+        default=45_000,
+        show_default=True,
+        type=click.IntRange(1, MOST),
+        help="group.consumer.session.timeout.ms of the cluster, which its log does not have.",
+    ),
 )
 """Options for the rules of a group's status."""
 
@@ -129,13 +136,6 @@ TABLE_OPTIONS = (
         show_default=True,
         type=click.IntRange(1, MOST),
         help="offsets.retention.minutes of the cluster.",
-    ),
-    click.option(
-        "--consumer-session-ms",
-        default=45_000,
-        show_default=True,
-        type=click.IntRange(1, MOST),
-        help="group.consumer.session.timeout.ms of the cluster.",
     ),
     click.option(
         "--slo-lag",

@@ -270,11 +270,22 @@ def test_what_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_one_named_group_has_one_partition_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a broker's log no other one is read."""
+    """Of a broker's log no other one is read; and one connection is opened for all of a command, which never waits for
+    metadata.
+    """
+    from coordinatord.monitoring.offsets_log.source import broker, connecting
     from coordinatord.monitoring.offsets_log.source.broker import BrokerTail
 
     planned: list[set[str]] = []
-    ends = BrokerTail.ends
+    opened: list[str] = []
+    ends, connect = BrokerTail.ends, connecting._opened
+
+    def opening(bootstrap: str, *arguments: Any) -> Any:
+        opened.append(bootstrap)
+        return connect(bootstrap, *arguments)
+
+    def waiting(*_: object) -> None:
+        pytest.fail("it waits for metadata")
 
     def watched(tail: BrokerTail) -> dict[str, int]:
         found = ends(tail)
@@ -282,6 +293,8 @@ def test_one_named_group_has_one_partition_of_the_log(tmp_path: Path, monkeypatc
         return found
 
     monkeypatch.setattr(BrokerTail, "ends", watched)
+    monkeypatch.setattr(connecting, "_opened", opening)
+    monkeypatch.setattr(broker, "_look_again", waiting)
     with running(tmp_path) as daemon:
         producer = KafkaProducer(bootstrap_servers=daemon.bootstrap)
         producer.send("orders", b"hello").get(timeout=30)
@@ -293,7 +306,9 @@ def test_one_named_group_has_one_partition_of_the_log(tmp_path: Path, monkeypatc
         assert [row["group_id"] for row in json.loads(lag("billing", "--bootstrap", daemon.bootstrap, "--json"))] == [
             "billing"
         ]
+        assert opened == [daemon.bootstrap]
         lag("bill*", "--bootstrap", daemon.bootstrap)
+        assert opened == 2 * [daemon.bootstrap]
     assert planned[0] == {f"__consumer_offsets-{partition_for('billing', 50)}"}
     assert len(planned[1]) == 50
 

@@ -172,7 +172,11 @@ def partition_status(
 
 
 def _s(ms: int) -> str:
-    return f"{ms // 1000} s"
+    """Return a duration in seconds, a long one in hours or days."""
+    seconds = ms // 1000
+    if seconds < 7_200:
+        return f"{seconds} s"
+    return f"{seconds // 3_600} h" if seconds < 172_800 else f"{seconds // 86_400} d"
 
 
 def _unread(lag: int, lost: int) -> str:
@@ -217,13 +221,13 @@ def _silent(trail: Trail, seen: Lag, lag: int, quiet_ms: int, members: Members, 
 
 def _age(seen: Lag) -> str:
     """Describe the age of the oldest unread record, with its bounds."""
-    least = seen.waited_ms // 1000
+    least = _s(seen.waited_ms)
     if seen.time_lag_ms is None:
         return "for how long is not known"
     if seen.time_lag_method == AT_LEAST:
-        return f"the oldest for {least} s at least"
-    most = seen.time_lag_ms // 1000
-    return f"the oldest for {most} s" + (f" at most, {least} s at least" if least < most else "")
+        return f"the oldest for {least} at least"
+    most = _s(seen.time_lag_ms)
+    return f"the oldest for {most}" + (f" at most, {least} at least" if least != most else "")
 
 
 def _is_regular(trail: Trail, rules: Rules) -> bool:

@@ -102,6 +102,16 @@ def test_a_row(name: str) -> None:
     assert found.why
 
 
+@pytest.mark.parametrize(
+    ("quiet_s", "words"), [(7_199, "7199 s"), (7_200, "2 h"), (172_799, "47 h"), (45_901_901, "531 d")]
+)
+def test_long_durations_are_in_hours_and_days(quiet_s: int, words: str) -> None:
+    found = told(
+        commits((quiet_s + 5, 100, 50), (quiet_s, 200, 50)), 500, Members(True), waited_ms=100 * quiet_s * 1000
+    )
+    assert found.why == f"no commit for {words}, 500 unread"
+
+
 def test_figures_of_two_moments_are_told_with_their_moments() -> None:
     growing = [(ago_s, 1_000 - ago_s, 200 - ago_s) for ago_s in range(70, 0, -5)]
     found = told(commits(*growing), 999, Members(True))

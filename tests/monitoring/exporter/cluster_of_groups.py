@@ -72,6 +72,7 @@ OTHERS = {"sharers": "share", "streamers": "streams"}
 SETTINGS = {
     "offsets.topic.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
+    "transaction.max.timeout.ms": "7200000",
     "auto.create.topics.enable": "false",  # or a member makes the deleted topic anew
     "log.retention.check.interval.ms": "86400000",  # nothing is deleted but by DeleteRecords
     "log.flush.start.offset.checkpoint.interval.ms": "2000",  # what DeleteRecords does is soon on disk
@@ -175,7 +176,9 @@ def produce(broker: KafkaBroker, topic: str, count: int) -> None:
 
 def transaction(broker: KafkaBroker, topic: str, name: str) -> KafkaProducer:
     """Five records in an open transaction."""
-    producer = KafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id=name, transaction_timeout_ms=900_000)
+    producer = KafkaProducer(
+        bootstrap_servers=broker.bootstrap, transactional_id=name, transaction_timeout_ms=7_200_000
+    )
     producer.init_transactions()
     producer.begin_transaction()
     for _ in range(5):

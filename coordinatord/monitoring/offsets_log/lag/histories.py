@@ -39,12 +39,12 @@ class Histories:
 
     session_ms: int = SESSION_MS
     """group.consumer.session.timeout.ms of the cluster, for groups whose own timeout is not known."""
+    topic_names: Callable[[], Mapping[str, str]] = no_names
+    """Requests topic names by id from the cluster."""
     sessions: Callable[[Collection[str]], Mapping[str, int]] = no_sessions
     """Requests consumer.session.timeout.ms of groups of the consumer protocol from the cluster: their records do not
     have it.
     """
-    topic_names: Callable[[], Mapping[str, str]] = no_names
-    """Requests topic names by id from the cluster."""
     is_counting: bool = True
     """True while rebalances and commits are counted."""
     names: dict[str, str] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from coordinatord.monitoring.analysis.commit_window import Trail
+from coordinatord.monitoring.analysis.consumer_group import SESSION_MS
 from coordinatord.monitoring.analysis.current_lag import Now, Partition, RecordTime, no_record_time, standing
 from coordinatord.monitoring.analysis.generations import TopicPartition
 from coordinatord.monitoring.analysis.groups import GroupNow, group_now
@@ -206,6 +207,8 @@ class Looks:
     rules: Rules = field(default_factory=Rules)
     workers: int = 1
     """Number of processes that share the logs if there is much to read."""
+    session_ms: int = SESSION_MS
+    """group.consumer.session.timeout.ms, for groups for which no broker returns their own."""
     _folds: dict[str, Fold] = field(default_factory=dict)
     _position: Position = field(default_factory=dict)
     _samples: dict[TopicPartition, list[Point]] = field(default_factory=dict)
@@ -281,7 +284,7 @@ class Looks:
         bootstrap = self.options.bootstrap or (self.ends if self._directory is None else None)
         names = partial(_names, directories, bootstrap, self.broker)
         sessions = no_sessions if bootstrap is None else partial(_sessions, bootstrap, self.broker)
-        return Fold(self.rules.window_ms, Histories(topic_names=names, sessions=sessions))
+        return Fold(self.rules.window_ms, Histories(self.session_ms, names, sessions))
 
     @property
     def _directory(self) -> str | None:

@@ -352,8 +352,10 @@ def test_crash_loops_and_storms_are_urgent(tmp_path: Path) -> None:
     tables = read(tmp_path / "out", 5)
     assert tables.shown == ["looping", "stuck", "late", "a-well", "once"]
     text = page(tables)
-    assert "<span class='badge bad'>crash loop</span></td><td class='t'>looping came and went</td>" in text
+    loop_row = "<span class='badge bad'>crash loop</span></td><td class='t'>looping came and went</td>"
+    assert loop_row in text
     assert "<div class='tile bad'><b>2</b>need attention</div>" in text
+    assert loop_row in page(read(tmp_path / "out", 1, ("a-well",))), "without a section of its own, too"
 
 
 def test_a_members_first_assignment_is_shown_though_its_generation_was_stable_before_its_record() -> None:
