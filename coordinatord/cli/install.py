@@ -9,7 +9,6 @@ import os
 import shlex
 import shutil
 import sys
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 NAME = "coordinatord"
@@ -29,6 +28,8 @@ def _pip() -> str:
 
 
 def _what(extras: str) -> str:
+    from importlib.metadata import PackageNotFoundError, distribution  # commands that work do not need it
+
     try:
         # PEP 610: pip records the origin of packages that do not come from an index.
         origin = json.loads(distribution(NAME).read_text("direct_url.json") or "{}")
