@@ -17,10 +17,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kafka_wire.client.connection import ClientConnection, InFlightRequest
 from kafka_wire.codecs import encode_message
 from kafka_wire.errors import DecodeError
-from kafka_wire.registry import Codec
+from kafka_wire.headers import RequestHeader, write_request_header
+from kafka_wire.registry import Codec, codec
+from kafka_wire.schema import schema_of
 
 MAX_FRAME_BYTES = 64 << 20
 
@@ -87,24 +88,28 @@ class RawClient:
 
     def __init__(self, link: Link, client_id: str | None = "raw") -> None:
         self.link = link
+        self.client_id = client_id
         #: called with each frame: whether it was sent, its bytes without the size, and the codec of its message
         self.on_frame: Callable[[bool, bytes, Codec], None] = _nothing
-        self._connection = ClientConnection(client_id)
+        self.unanswered: deque[tuple[int, Codec, Any]] = deque()
+        self._next_correlation_id = 1
 
     @classmethod
     async def connect(cls, host: str, port: int, client_id: str | None = "raw") -> RawClient:
         return cls(await TcpLink.connect(host, port), client_id)
 
-    @property
-    def unanswered(self) -> deque[InFlightRequest]:
-        """The requests without a response, the oldest first."""
-        return self._connection.in_flight
-
     def send(self, request: Any, version: int) -> None:
         """Send a request, and add it to the requests without a response."""
-        out = self._connection.send(request, version)
-        self.on_frame(True, out[4:], self.unanswered[-1].codec)
-        self.link.write(out)
+        used = codec(schema_of(type(request)).api_key or 0, version)
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id += 1
+        out = bytearray(4)
+        write_request_header(RequestHeader(used.api_key, version, correlation_id, self.client_id), used.flexible, out)
+        out += encode_message(request, version)
+        out[:4] = (len(out) - 4).to_bytes(4, "big")
+        self.on_frame(True, bytes(out[4:]), used)
+        self.link.write(bytes(out))
+        self.unanswered.append((correlation_id, used, request))
 
     async def receive(self) -> Answer | None:
         """Return the next response; None if the broker closed the connection instead. Raises BadAnswer for an invalid
@@ -115,9 +120,9 @@ class RawClient:
             return None
         if not self.unanswered:
             raise BadAnswer(f"an answer to nothing: {frame.hex()}")
-        sent = self.unanswered.popleft()
-        self.on_frame(False, frame, sent.codec)
-        return Answer(sent.codec, sent.request, read_response(sent.codec, sent.correlation_id, frame))
+        correlation_id, used, request = self.unanswered.popleft()
+        self.on_frame(False, frame, used)
+        return Answer(used, request, read_response(used, correlation_id, frame))
 
     async def ask(self, request: Any, version: int) -> Any:
         """Send a request and return the message of its response. Raises ConnectionError if the broker closes the

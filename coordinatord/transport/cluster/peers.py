@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from coordinatord.base.observe.logger import get_logger
 from coordinatord.transport.cluster.partition_slots import SeatedNodes
-from kafka_wire.client.connection import ClientConnection, ResponseReceived
+from kafka_wire import registry
 from kafka_wire.errors import DecodeError
+from kafka_wire.framing import FrameSplitter
+from kafka_wire.headers import RequestHeader, write_request_header
+from kafka_wire.registry import Codec
 
 LISTENER = "workers"
 """The listener name of requests from other workers. The sending worker has checked the client on whose behalf it sends
@@ -45,9 +47,9 @@ class Peers:
     def __init__(self, paths: Sequence[str], loop: asyncio.AbstractEventLoop) -> None:
         self._peers = [_Peer(worker, path, loop) for worker, path in enumerate(paths)]
 
-    def ask(self, worker: int, api_version: int, request: Any, answered: Answered) -> None:
+    def ask(self, worker: int, api_key: int, api_version: int, request: Any, answered: Answered) -> None:
         """Send a request to a worker; `answered` is called with the response or None, always asynchronously."""
-        self._peers[worker].ask(request, api_version, answered)
+        self._peers[worker].ask(registry.codec(api_key, api_version), request, answered)
 
     def close(self) -> None:
         """Stop sending; callbacks of pending requests receive None."""
@@ -66,32 +68,19 @@ class SeatPeers:
         self._loop = loop
         self._peers = [_RemotePeer(seat, nodes, listener, loop) for seat in range(nodes.workers)]
 
-    def ask(self, worker: int, api_version: int, request: Any, answered: Answered) -> None:
+    def ask(self, worker: int, api_key: int, api_version: int, request: Any, answered: Answered) -> None:
         """Send a request to the node that holds the seat `worker`; `answered` is called with the response or None,
         always asynchronously.
         """
         if not self.may_ask():
             self._loop.call_soon(answered, None)
             return
-        self._peers[worker].ask(request, api_version, answered)
+        self._peers[worker].ask(registry.codec(api_key, api_version), request, answered)
 
     def close(self) -> None:
         """Stop sending; callbacks of pending requests receive None."""
         for peer in self._peers:
             peer.close()
-
-
-@dataclass(slots=True)
-class _Pending:
-    """A request without a response yet: its callback, and the timer of its timeout."""
-
-    answered: Answered
-    timer: asyncio.TimerHandle | None = None
-
-    def finish(self, response: Any) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-        self.answered(response)
 
 
 class _Peer(asyncio.Protocol):
@@ -103,17 +92,25 @@ class _Peer(asyncio.Protocol):
         self._loop = loop
         self._transport: Any = None
         self._connecting: asyncio.Task[Any] | None = None
-        self._connection = ClientConnection(None, MAX_RESPONSE_BYTES)
+        self._splitter = FrameSplitter(MAX_RESPONSE_BYTES)
         self._waiting = bytearray()
+        self._pending: dict[int, tuple[Codec, Answered, asyncio.TimerHandle]] = {}
+        self._last_id = 0
         self._closed = False
 
-    def ask(self, request: Any, version: int, answered: Answered) -> None:
-        if self._closed or len(self._connection.in_flight) >= MAX_PENDING:
+    def ask(self, codec: Codec, request: Any, answered: Answered) -> None:
+        if self._closed or len(self._pending) >= MAX_PENDING:
             self._loop.call_soon(answered, None)
             return
-        pending = _Pending(answered)
-        frame = self._connection.send(request, version, pending)
-        pending.timer = self._loop.call_later(TIMEOUT_S, self._broken, f"no answer within {TIMEOUT_S:g} s")
+        self._last_id = self._last_id + 1 & 0x7FFF_FFFF
+        frame = bytearray(4)
+        write_request_header(
+            RequestHeader(codec.api_key, codec.api_version, self._last_id, None), codec.flexible, frame
+        )
+        codec.encode_request(request, frame)
+        frame[:4] = (len(frame) - 4).to_bytes(4, "big")
+        timer = self._loop.call_later(TIMEOUT_S, self._broken, f"no answer within {TIMEOUT_S:g} s")
+        self._pending[self._last_id] = codec, answered, timer
         if self._transport is not None:
             self._transport.write(frame)
             return
@@ -144,13 +141,14 @@ class _Peer(asyncio.Protocol):
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.abort()
-        pending = [each.token for each in self._connection.in_flight]
+        pending, self._pending = self._pending, {}
         self._waiting.clear()
-        self._connection = ClientConnection(None, MAX_RESPONSE_BYTES)
+        self._splitter = FrameSplitter(MAX_RESPONSE_BYTES)
         if pending and reason is not None:
             log.warning("another worker does not answer", other=self._worker, reason=reason, requests=len(pending))
-        for each in pending:
-            each.finish(None)
+        for _codec, answered, timer in pending.values():
+            timer.cancel()
+            answered(None)
 
     # Called by asyncio
 
@@ -160,19 +158,24 @@ class _Peer(asyncio.Protocol):
         self._waiting.clear()
 
     def data_received(self, data: bytes) -> None:
-        connection = self._connection
         try:
-            for event in connection.receive_data(data):
-                assert isinstance(event, ResponseReceived)
-                event.sent.token.finish(event.message)
-                if self._connection is not connection:  # the callback has closed it
-                    return
+            for buf, start, end in self._splitter.feed(data):
+                self._response(buf, start, end)
         except DecodeError as error:
             self._broken(str(error))
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._transport is not None:
             self._broken("the connection was lost")
+
+    def _response(self, buf: bytes, start: int, end: int) -> None:
+        found = self._pending.pop(int.from_bytes(buf[start : start + 4], "big"), None)
+        if found is None:
+            return
+        codec, answered, timer = found
+        timer.cancel()
+        # Workers run the same program: a header's tag buffer is empty.
+        answered(codec.decode_response(buf, start + 4 + codec.response_header_flexible, end))
 
 
 class _RemotePeer(_Peer):
@@ -184,7 +187,7 @@ class _RemotePeer(_Peer):
         self._listener = listener
         self._address: tuple[str, int] | None = None
 
-    def ask(self, request: Any, version: int, answered: Answered) -> None:
+    def ask(self, codec: Codec, request: Any, answered: Answered) -> None:
         address = self._nodes.address(self._worker, self._listener)
         if address != self._address:
             if self._connecting is not None:
@@ -195,7 +198,7 @@ class _RemotePeer(_Peer):
         if address is None:
             self._loop.call_soon(answered, None)
             return
-        super().ask(request, version, answered)
+        super().ask(codec, request, answered)
 
     async def _dial(self) -> None:
         assert self._address is not None, "a peer without an address is not dialled"

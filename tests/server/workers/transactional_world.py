@@ -17,7 +17,6 @@ from coordinatord.transport.cluster.nodes import Nodes
 from coordinatord.transport.cluster.partitioner import partition_for
 from coordinatord.transport.cluster.peers import LISTENER
 from kafka_wire import registry
-from kafka_wire.schema import schema_of
 from tests.broker.topics.world import Context
 from tests.coordination.transactions.world import World
 from tests.server.workers.world import Workers, WorkerWorld
@@ -62,8 +61,7 @@ class Post:
         self.cluster = cluster
         self.sender = sender
 
-    def ask(self, worker: int, api_version: int, request: Any, answered: Callable[[Any], object]) -> None:
-        api_key = schema_of(type(request)).api_key or 0
+    def ask(self, worker: int, api_key: int, api_version: int, request: Any, answered: Callable[[Any], object]) -> None:
         assert worker != self.sender.number, "one need not write to oneself"
         encoded = bytearray()
         registry.codec(api_key, api_version).encode_request(request, encoded)

@@ -208,19 +208,11 @@ class Sink(asyncio.Transport):
         self.written.append(bytes(data))
 
 
-def versions(*keys: ApiVersion) -> bytes:
-    """The frame of the response to a client's first request."""
-    out = bytearray(8)
-    codec(VERSIONS, 4).encode_response(ApiVersionsResponse(api_keys=list(keys)), out)
-    out[:8] = (len(out) - 4).to_bytes(4) + (1).to_bytes(4)
-    return bytes(out)
-
-
 def test_a_header_says_what_is_asked_and_who_asks() -> None:
     wire = Wire("me", lambda _token, _answer: None, lambda _wire: None)
     sink = Sink()
     wire.connection_made(sink)
-    wire.data_received(versions(ApiVersion(11, 0, 7), ApiVersion(12, 0, 4)))
+    wire._learn(ApiVersionsResponse(api_keys=[ApiVersion(11, 0, 7), ApiVersion(12, 0, 4)]))
     wire.ask(1, JoinGroupRequest("g"))
     wire.ask(2, HeartbeatRequest("g"))
     headers = []
@@ -240,7 +232,7 @@ def test_a_static_member_does_not_go_out_as_a_dynamic_one(key: int) -> None:
         wire = Wire("c", lambda _token, answer, told=answered: told.append(answer), lambda _wire: None)  # type: ignore[misc]
         sink = Sink()
         wire.connection_made(sink)
-        wire.data_received(versions(ApiVersion(key, 0, newest)))
+        wire._learn(ApiVersionsResponse(api_keys=[ApiVersion(key, 0, newest)]))
         wire.ask(1, dynamic)
         assert len(sink.written) == 2, "ApiVersions, and this one"
         wire.ask(2, static)

@@ -1,1 +1,0 @@
-"""A blocking client of any broker: a socket around `kafka_wire.client`."""
