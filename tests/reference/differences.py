@@ -99,9 +99,11 @@ ALLOWED = (
     ),
     Known(
         "IncrementalAlterConfigs of a broker",
-        "Kafka changes the settings that can change while it runs; we answer INVALID_REQUEST: settings are those of "
-        "the start",
-        "coordinatord/broker/topics/config_apis.py",
+        "what Kafka changes while it runs changes here, too, but for `listeners`, which needs a restart; settings of "
+        "TLS and SASL, which are kept without effect (certificates are read again when their files change); and "
+        "`log.flush.interval.ms` and `log.cleaner.backoff.ms`, which are kept without effect, too. The values are kept "
+        "in `groups.json`, not in the metadata log",
+        "coordinatord/broker/topics/broker_configs.py",
     ),
     Known(
         "when EndTxn is answered",

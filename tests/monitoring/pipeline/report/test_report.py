@@ -208,7 +208,7 @@ def test_what_is_on_the_page(out: Path) -> None:
     assert tables.shown == ["payments", EVIL, "orders"], "the most urgent first"
     text = page(tables)
     told = words(text)
-    assert "As of 2023-11-14 22:13:20 UTC" in told
+    assert "State at 2023-11-14 22:13:20 UTC" in told
     for expected in (
         "1 need attention", "12,345 records unread", "36 rebalances", "crash loop", "c1 came and went five times",
         "3.0 d", "session expired: c1", "3 → 4", "inferred, 80%", "observed",
