@@ -139,18 +139,23 @@ def _size(disk: Disk, path: str) -> int:
         file.close()
 
 
-def replace_bytes(disk: Disk, path: str, data: bytes, *, is_named: bool = True) -> None:
-    """Replace a small file, as `replace_text` does, with bytes: write a new file, flush it, rename it, flush the
-    directory.
-    """
-    temporary = path + ".tmp"
-    file = disk.open(temporary, create=True)
+def write_bytes(disk: Disk, path: str, data: bytes) -> None:
+    """Write a file anew, and flush its content; its name is durable when its directory is flushed."""
+    file = disk.open(path, create=True)
     try:
         file.truncate(0)
         file.pwrite(data, 0)
         file.datasync()
     finally:
         file.close()
+
+
+def replace_bytes(disk: Disk, path: str, data: bytes, *, is_named: bool = True) -> None:
+    """Replace a small file, as `replace_text` does, with bytes: write a new file, flush it, rename it, flush the
+    directory.
+    """
+    temporary = path + ".tmp"
+    write_bytes(disk, temporary, data)
     disk.rename(temporary, path)
     if is_named:
         disk.sync_dir(os.path.dirname(path))

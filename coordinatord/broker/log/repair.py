@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from coordinatord.broker.log import checkpoint, leader_epoch_cache, worker_checkpoints
-from coordinatord.broker.log.disk import Disk, File, Lock
+from coordinatord.broker.log.disk import Disk, File, Lock, write_bytes
 from coordinatord.broker.log.errors import LogDamaged, LogError
 from coordinatord.broker.log.journal import JournalEntry, JournalWrite, encode, first_epoch, journal_names, read_journal
 from coordinatord.broker.log.names import is_of_a_partition, partition_of, segment_base, segment_bases
@@ -264,13 +264,13 @@ def _clear_journals(disk: Disk, made: Plan) -> list[str]:
             is_gone = _shortened(entry, made) != entry
             if is_gone and entry.position + len(entry.data) > sizes.get(segment_path, 0):
                 target = _free_name(disk, f"{segment_path}.{entry.position}.journal")
-                _write(disk, target, entry.data)
+                write_bytes(disk, target, entry.data)
                 side_files.append(target)
         writes = [JournalWrite(*entry[:4], [entry.data], len(entry.data)) for entry in kept]
         temporary = f"{path}.tmp"
         epoch = first_epoch(path)
         rewritten = encode(epoch, writes, after_flush=False) if writes else b""
-        _write(disk, temporary, bytes(rewritten) + bytes(encode(epoch, (), after_flush=True, last=True)))
+        write_bytes(disk, temporary, bytes(rewritten) + bytes(encode(epoch, (), after_flush=True, last=True)))
         disk.rename(temporary, path)
         disk.sync_dir(made.data_path)
     return side_files
@@ -319,16 +319,6 @@ def _cut_transaction_index(disk: Disk, made: Plan) -> None:
                 break
             kept += ABORTED_ENTRY.size
         file.truncate(kept)
-        file.datasync()
-    finally:
-        file.close()
-
-
-def _write(disk: Disk, path: str, data: bytes) -> None:
-    file = disk.open(path, create=True)
-    try:
-        file.truncate(0)
-        file.pwrite(data, 0)
         file.datasync()
     finally:
         file.close()

@@ -115,7 +115,10 @@ class GroupConfigs:
         if self._shared is None or self._shared.groups_change == self._shared_change:
             return
         change = self._shared.groups_change  # before reading: the file may be replaced meanwhile
+        before = self.brokers.settings
         self._take(self._read())
+        if self.brokers.settings is not before:
+            self.changes += 1
         self._shared_change = change
 
     def own(self, group_id: str) -> Mapping[str, str]:

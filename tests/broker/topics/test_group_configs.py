@@ -168,6 +168,18 @@ def test_one_worker_sees_what_another_has_changed(world: World) -> None:
     assert other.changes == 1
 
 
+def test_one_worker_sees_what_another_has_changed_of_the_brokers(world: World) -> None:
+    """The change counts, because groups take their settings from the broker's again when the count has changed."""
+    shared = Shared(2, f"{PATH}/.lock")
+    one, other = (GroupConfigs(world.settings, world.disk, PATH, shared) for _ in range(2))
+    for write in one.configure_brokers({"": {"min.insync.replicas": "1", "log.retention.ms": "5000"}}):
+        write()
+    assert (one.brokers.settings.log_retention_ms, one.changes) == (5000, 1)
+    assert (other.brokers.settings.log_retention_ms, other.changes) == (None, 0)
+    other.refresh()
+    assert (other.brokers.settings.log_retention_ms, other.changes) == (5000, 1)
+
+
 def test_the_file_is_read_again_only_when_it_has_changed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = Shared(2, f"{PATH}/.lock")
     one, other = (GroupConfigs(world.settings, world.disk, PATH, shared) for _ in range(2))
