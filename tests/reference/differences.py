@@ -194,6 +194,18 @@ ALLOWED = (
         "the first record of the epoch. After a clean stop the epoch continues",
         "coordinatord/broker/log/data_dir.py",
     ),
+    Known(
+        "limits of the share coordinator",
+        "Kafka limits neither the share partitions nor their state batches, and fails on a batch that ends before it "
+        "begins. We have max.share.partitions, 10,000 batches of a share partition and a million of all: "
+        "POLICY_VIOLATION beyond; INVALID_REQUEST for such a batch, and for one with a negative offset",
+        "coordinatord/coordination/share/coordinator/step.py",
+    ),
+    Known(
+        "the order of topics and partitions in the responses of the share coordinator",
+        "Kafka's is that of a java.util.HashMap, ours is that of the request",
+        "coordinatord/coordination/share/apis/state.py",
+    ),
 )
 """What no story tells."""
 
