@@ -18,7 +18,12 @@ from coordinatord.coordination.group.replay import write
 from coordinatord.coordination.group.result import NO_REASON, Dropped, Joined, Result, Trigger
 from coordinatord.coordination.group.share.assigning import reconcile, update_target
 from coordinatord.coordination.group.share.partitions import initialize
-from coordinatord.coordination.group.share.records import epoch_record, member_record, member_tombstones
+from coordinatord.coordination.group.share.records import (
+    assignment_epoch_record,
+    epoch_record,
+    member_record,
+    member_tombstones,
+)
 from coordinatord.coordination.group.share.state import Answer, ShareGroup, ShareMember, limits_of
 from coordinatord.coordination.group.state import MAX_ID_CHARACTERS, Group
 from coordinatord.coordination.group.states import Cause, Why
@@ -197,3 +202,6 @@ def remove(
     text = f"member {member_id} left" if left else f"session of member {member_id} expired"
     trigger = Trigger(Why.MEMBER_LEFT if left else Why.SESSION_EXPIRED, text, member_id)
     raise_epoch(group, share, share.hash_of(surroundings.topics), trigger, result)
+    if not share.members:
+        # Since Kafka 4.4: nothing is to be assigned, and the next member need not wait for the assignment interval.
+        write(group, *assignment_epoch_record(group.group_id, share.epoch, 0), result)
