@@ -22,11 +22,17 @@ from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kafka_wire.api.delete_groups import DeleteGroupsRequest
 from kafka_wire.api.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from kafka_wire.api.delete_share_group_state import DeleteShareGroupStateRequest, DeleteStateData
+from kafka_wire.api.delete_share_group_state import PartitionData as DeletePartition
 from kafka_wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kafka_wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kafka_wire.api.describe_groups import DescribeGroupsRequest
 from kafka_wire.api.describe_producers import DescribeProducersRequest
 from kafka_wire.api.describe_producers import TopicRequest as ProducersRequest
+from kafka_wire.api.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
 from kafka_wire.api.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from kafka_wire.api.describe_transactions import DescribeTransactionsRequest
 from kafka_wire.api.elect_leaders import ElectLeadersRequest, TopicPartitions
@@ -34,6 +40,8 @@ from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchResponse, Fe
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.incremental_alter_configs import AlterConfigsResource as IncrementalResource
 from kafka_wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kafka_wire.api.initialize_share_group_state import InitializeShareGroupStateRequest, InitializeStateData
+from kafka_wire.api.initialize_share_group_state import PartitionData as InitializePartition
 from kafka_wire.api.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -62,11 +70,18 @@ from kafka_wire.api.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from kafka_wire.api.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
+from kafka_wire.api.read_share_group_state import PartitionData as ReadPartition
+from kafka_wire.api.read_share_group_state import ReadShareGroupStateRequest, ReadStateData
+from kafka_wire.api.read_share_group_state_summary import PartitionData as SummaryPartition
+from kafka_wire.api.read_share_group_state_summary import ReadShareGroupStateSummaryRequest, ReadStateSummaryData
+from kafka_wire.api.share_group_describe import ShareGroupDescribeRequest
 from kafka_wire.api.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from kafka_wire.api.write_share_group_state import PartitionData as WritePartition
+from kafka_wire.api.write_share_group_state import WriteShareGroupStateRequest, WriteStateData
 from kafka_wire.api.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
@@ -119,6 +134,17 @@ REQUESTS: dict[type[Any], Any] = {
             TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(0, 1, committed_metadata="")])
         ]
     ),
+    DeleteShareGroupStateRequest: DeleteShareGroupStateRequest("g", [DeleteStateData(T, [DeletePartition(0)])]),
+    DescribeShareGroupOffsetsRequest: DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup("g")]),
+    InitializeShareGroupStateRequest: InitializeShareGroupStateRequest(
+        "g", [InitializeStateData(T, [InitializePartition(0)])]
+    ),
+    ReadShareGroupStateRequest: ReadShareGroupStateRequest("g", [ReadStateData(T, [ReadPartition(0)])]),
+    ReadShareGroupStateSummaryRequest: ReadShareGroupStateSummaryRequest(
+        "g", [ReadStateSummaryData(T, [SummaryPartition(0)])]
+    ),
+    ShareGroupDescribeRequest: ShareGroupDescribeRequest(["g"]),
+    WriteShareGroupStateRequest: WriteShareGroupStateRequest("g", [WriteStateData(T, [WritePartition(0)])]),
     WriteTxnMarkersRequest: WriteTxnMarkersRequest([WritableTxnMarker(1, 0, True, [WritableTxnMarkerTopic("t", [0])])]),
 }
 """Requests that name something, where the error is told of each thing that is named."""

@@ -13,7 +13,13 @@ from typing import Any
 
 from kafka_wire.schema import NONE, ZERO_UUID, Versions
 
-JARS = ("kafka-clients", "kafka-group-coordinator", "kafka-transaction-coordinator", "kafka-metadata")
+JARS = (
+    "kafka-clients",
+    "kafka-group-coordinator",
+    "kafka-transaction-coordinator",
+    "kafka-share-coordinator",
+    "kafka-metadata",
+)
 FOLDERS = ("common/message/", "common/metadata/")
 
 _STRING_OR_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*')

@@ -1,4 +1,5 @@
-"""Share groups (KIP-932).
+"""Share groups (KIP-932): the records that a group has in delivery, and the storage of their state.
 
-partition/   pure: the records of a partition that a group has in delivery
+partition/     pure: one share partition, as the leader of the partition keeps it
+persister.py   the interface between share partitions and the store of their state (Kafka's Persister)
 """

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from coordinatord.coordination.share.partition import events
 from coordinatord.coordination.share.partition.result import AcquiredRecords, Write
-from coordinatord.coordination.share.partition.state import Limits, SharePartition, StateBatch
+from coordinatord.coordination.share.partition.state import Limits, SharePartition
+from coordinatord.coordination.share.persister import StateBatch
 
 AVAILABLE, ACQUIRED, ACKNOWLEDGED, _, ARCHIVED = range(5)
 NEXT = {0: ARCHIVED, 1: ACKNOWLEDGED, 2: AVAILABLE, 3: ARCHIVED}
@@ -143,9 +144,13 @@ class Model:
         """Check that a write has the state of the records. With `reverts` its failure restores the state before."""
         offsets = []
         for batch in write.batches:
-            for offset in range(batch.first, batch.last + 1):
+            for offset in range(batch.first_offset, batch.last_offset + 1):
                 record = self.record(offset)
-                assert (record.state, record.count) == (batch.state, batch.delivery_count), (offset, record, batch)
+                assert (record.state, record.count) == (batch.delivery_state, batch.delivery_count), (
+                    offset,
+                    record,
+                    batch,
+                )
                 offsets.append(offset)
         self.writes[write.write_id] = offsets if reverts else []
 
@@ -165,15 +170,15 @@ class Model:
         if committed:
             self.persisted_start = max(self.persisted_start, write.start_offset)
             for batch in write.batches:
-                for offset in range(batch.first, batch.last + 1):
-                    self.persisted[offset] = StateBatch(offset, offset, batch.state, batch.delivery_count)
+                for offset in range(batch.first_offset, batch.last_offset + 1):
+                    self.persisted[offset] = StateBatch(offset, offset, batch.delivery_state, batch.delivery_count)
 
     def restart(self) -> list[StateBatch]:
         """Forget what was not persisted; return the persisted state."""
         self.writes.clear()
         self.start = self.persisted_start
         kept = [self.persisted[offset] for offset in sorted(self.persisted) if offset >= self.start]
-        self.records = {each.first: Record(each.state, each.delivery_count) for each in kept}
+        self.records = {each.first_offset: Record(each.delivery_state, each.delivery_count) for each in kept}
         return kept
 
     # Comparison

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from coordinatord.coordination.share.partition import events
-from coordinatord.coordination.share.partition.state import StateBatch, Status
+from coordinatord.coordination.share.partition.state import Status
 from coordinatord.coordination.share.partition.window import can_acquire, next_fetch_offset
+from coordinatord.coordination.share.persister import StateBatch
 from kafka_wire.errors import ErrorCode
 from tests.coordination.share.world import ACCEPT, GAP, REJECT, RELEASE, RENEW, World
 

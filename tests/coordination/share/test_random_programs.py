@@ -9,9 +9,10 @@ import pytest
 
 from coordinatord.coordination.share.partition import events
 from coordinatord.coordination.share.partition.result import Result, Write
-from coordinatord.coordination.share.partition.state import Limits, SharePartition, StateBatch
+from coordinatord.coordination.share.partition.state import Limits, SharePartition
 from coordinatord.coordination.share.partition.step import step
 from coordinatord.coordination.share.partition.window import can_acquire, next_fetch_offset
+from coordinatord.coordination.share.persister import StateBatch
 from kafka_wire.errors import ErrorCode
 from tests.coordination.share.model import ACQUIRED, ARCHIVED, AVAILABLE, Log, Model, states_of
 
@@ -200,8 +201,8 @@ class Program:
         merged: list[StateBatch] = []
         for each in kept:
             last = merged[-1] if merged else None
-            if last and last.last + 1 == each.first and last[2:] == each[2:]:
-                merged[-1] = last._replace(last=each.last)
+            if last and last.last_offset + 1 == each.first_offset and last[2:] == each[2:]:
+                merged[-1] = last._replace(last_offset=each.last_offset)
             else:
                 merged.append(each)
         self.partition = SharePartition(self.limits)

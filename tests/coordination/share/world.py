@@ -7,9 +7,10 @@ from typing import Any
 from coordinatord.coordination.share.partition import events
 from coordinatord.coordination.share.partition.events import AcknowledgementBatch, OffsetRange
 from coordinatord.coordination.share.partition.result import Result
-from coordinatord.coordination.share.partition.state import Limits, RecordState, SharePartition, StateBatch
+from coordinatord.coordination.share.partition.state import Limits, RecordState, SharePartition
 from coordinatord.coordination.share.partition.step import step
 from coordinatord.coordination.share.partition.window import next_fetch_offset
+from coordinatord.coordination.share.persister import StateBatch
 
 LETTERS = {
     RecordState.AVAILABLE: ".",

@@ -16,9 +16,9 @@ from coordinatord.coordination.share.partition.state import (
     Pending,
     RecordState,
     SharePartition,
-    StateBatch,
 )
 from coordinatord.coordination.share.partition.writes import finish, start_write
+from coordinatord.coordination.share.persister import StateBatch
 from kafka_wire.errors import ErrorCode
 
 _NEXT: Final = {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from coordinatord.coordination.share.partition.state import StateBatch
+from coordinatord.coordination.share.persister import StateBatch
 
 
 class AcknowledgeType(IntEnum):

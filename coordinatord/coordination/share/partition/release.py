@@ -15,9 +15,9 @@ from coordinatord.coordination.share.partition.state import (
     Pending,
     RecordState,
     SharePartition,
-    StateBatch,
 )
 from coordinatord.coordination.share.partition.writes import start_write, write_of
+from coordinatord.coordination.share.persister import StateBatch
 
 
 def release(partition: SharePartition, member_id: str) -> Result:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from coordinatord.coordination.share.partition.state import StateBatch
+from coordinatord.coordination.share.persister import StateBatch
 from kafka_wire.errors import ErrorCode
 
 

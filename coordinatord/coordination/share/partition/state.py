@@ -17,6 +17,8 @@ from enum import Enum, IntEnum
 from operator import attrgetter
 from typing import NamedTuple
 
+from coordinatord.coordination.share.persister import StateBatch
+
 NO_MEMBER = ""
 """The member of a record that is not acquired."""
 
@@ -53,15 +55,6 @@ class Limits(NamedTuple):
     delivery_count_limit: int = 5
     partition_max_record_locks: int = 2_000
     renew_acknowledge_enable: bool = True
-
-
-class StateBatch(NamedTuple):
-    """The state of the offsets `first` to `last`, as it is persisted (Kafka's PersisterStateBatch)."""
-
-    first: int
-    last: int
-    state: int
-    delivery_count: int
 
 
 class GapWindow:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from coordinatord.coordination.share.partition.result import NOTHING, Result, Write
-from coordinatord.coordination.share.partition.state import Pending, RecordState, SharePartition, StateBatch
+from coordinatord.coordination.share.partition.state import Pending, RecordState, SharePartition
 from coordinatord.coordination.share.partition.window import advance_start
+from coordinatord.coordination.share.persister import StateBatch
 
 
 def start_write(partition: SharePartition, pending: Pending) -> Write | None:
@@ -44,8 +45,8 @@ def finish(partition: SharePartition, pending: Pending, *, committed: bool, now_
         record.complete(committed=committed, delivery_count_limit=limit, now_ms=now_ms)
         if record.state is RecordState.AVAILABLE:
             became_available = True
-        if not committed and RecordState(batch.state).is_terminal and not record.state.is_terminal:
-            partition.delivery_complete_count -= partition.in_window(batch.first, batch.last)
+        if not committed and RecordState(batch.delivery_state).is_terminal and not record.state.is_terminal:
+            partition.delivery_complete_count -= partition.in_window(batch.first_offset, batch.last_offset)
     if became_available:
         partition.may_have_available = True
     return became_available
