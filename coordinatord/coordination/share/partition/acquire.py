@@ -29,10 +29,10 @@ def acquire(partition: SharePartition, event: Acquire, now_ms: int) -> Result:
     archive_missing(partition, event.fetch_offset, read_from)
     base = read_from
     floor = partition.floor(base)
-    if floor is None:
-        base = max(base, partition.start_offset)
-    elif floor.last >= base:
+    if floor is not None and floor.last >= base:
         base = floor.first
+    else:
+        base = max(base, partition.start_offset)
     known = partition.from_to(min(read_from, base), last)
     acquiring = _Acquiring(partition, event, now_ms, last, max_records)
     if not known:

@@ -1,0 +1,1 @@
+"""ShareFetch and ShareAcknowledge: from the request to the share partitions."""
