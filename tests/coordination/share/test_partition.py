@@ -189,6 +189,17 @@ def test_available_records_that_compaction_removed_are_archived() -> None:
     assert world.shown == "0:xxxqqq"
 
 
+def test_a_record_that_compaction_removed_stays_archived_when_its_release_fails() -> None:
+    world = World()
+    world.acquire((0, 2))
+    world.acquire((3, 5), member="other")
+    world.done(world.acknowledge((0, 2, RELEASE)))
+    result = world.acknowledge((3, 5, RELEASE), member="other")
+    assert world.acquire((6, 7)) == [(6, 7, 1)]
+    world.done(result, committed=False)
+    assert world.shown == "0:xxxxxxqq"
+
+
 def test_the_logs_start_moves() -> None:
     world = World(record_lock_duration_ms=100)
     world.acquire((0, 9))
@@ -198,6 +209,15 @@ def test_the_logs_start_moves() -> None:
     assert world.acknowledge((3, 4, ACCEPT)).error == ErrorCode.NONE
     world.after(100)
     assert world.shown == "6:kkkxxx...."
+
+
+def test_only_records_from_the_start_offset_on_are_acknowledged() -> None:
+    world = World()
+    world.acquire((0, 1), (2, 4), size=2)
+    world.tell(events.MoveLogStart(3))
+    result = world.acknowledge((0, 4, ACCEPT))
+    assert result.write is not None
+    assert result.write.batches == (StateBatch(3, 3, 2, 1), StateBatch(4, 4, 2, 1))
 
 
 def test_the_logs_start_moves_behind_the_window() -> None:

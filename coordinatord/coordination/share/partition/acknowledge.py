@@ -28,8 +28,6 @@ _NEXT: Final = {
     AcknowledgeType.REJECT: RecordState.ARCHIVED,
 }
 
-_IN_PROGRESS: Final = "The record state is invalid. The acknowledgement of delivery could not be completed."
-
 
 class Refusal(NamedTuple):
     """Why acknowledgements are not accepted: Kafka's error code and message."""
@@ -130,8 +128,6 @@ class _Acknowledging:
     def _hinders_one(self, record: InFlightState) -> Refusal | None:
         if record.state is not RecordState.ACQUIRED:
             return _invalid_state("The offset cannot be acknowledged. The offset is not acquired.")
-        if record.before is not None:
-            return _invalid_state(_IN_PROGRESS)
         if record.member_id != self.member_id:
             return _invalid_state("Member is not the owner of offset")
         return None
@@ -143,8 +139,7 @@ class _Acknowledging:
                 return _invalid_state("Renewing acquisition locks is not enabled for the group.")
             record.deadline_ms = partition.lock(self.now_ms)
             return None
-        if not record.begin(_NEXT[AcknowledgeType(type_)], partition.limits.delivery_count_limit):
-            return _invalid_state("Unable to acknowledge records for the batch")
+        record.begin(_NEXT[AcknowledgeType(type_)], partition.limits.delivery_count_limit)
         self.pending.append((record, StateBatch(first, last, record.state, record.delivery_count)))
         if record.state.is_terminal:
             partition.delivery_complete_count += partition.in_window(first, last)
