@@ -34,7 +34,7 @@ from coordinatord.base.config.setting_types import (
     ratio,
     words,
 )
-from coordinatord.base.config.storage import StorageSettings
+from coordinatord.base.config.share_coordinator import ShareCoordinatorSettings
 from kafka_wire.releases import NEWEST, RELEASES
 
 DOUBLE_MAX = 1.7976931348623157e308
@@ -44,7 +44,7 @@ SECURITY_PROTOCOLS = tuple((name, name) for name in ("PLAINTEXT", "SSL", "SASL_P
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Settings(StorageSettings):
+class Settings(ShareCoordinatorSettings):
     """The values of all settings. `Settings()` has the defaults; `dataclasses.replace` changes some, unchecked."""
 
     overrides: Overrides | None = None

@@ -6,10 +6,11 @@ from coordinatord.base.config.access import AdmissionSettings
 from coordinatord.base.config.security import ROWS as SECURITY
 from coordinatord.base.config.setting_types import Setting, declared
 from coordinatord.base.config.settings import Settings
+from coordinatord.base.config.share_coordinator import ROWS as SHARE_COORDINATOR
 from coordinatord.base.config.storage import ROWS as STORAGE
 
 _ADMISSION = {name: row for name, row in declared(AdmissionSettings).items() if name not in SECURITY}
-_OTHERS = {**SECURITY, **_ADMISSION, **STORAGE}
+_OTHERS = {**SECURITY, **_ADMISSION, **STORAGE, **SHARE_COORDINATOR}
 TABLE: dict[str, Setting] = {name: row for name, row in declared(Settings).items() if name not in _OTHERS} | _OTHERS
 """Dotted name -> row, in the order above."""
 
@@ -20,6 +21,7 @@ HEADINGS: dict[str, str] = {
     "node.id": "Network",
     "log.dirs": "Log",
     "storage": "PostgreSQL",
+    "share.coordinator.state.topic.num.partitions": "State of share groups (KIP-932)",
     "auto.create.topics.enable": "Topics",
     "group.min.session.timeout.ms": "Classic groups",
     "offsets.topic.num.partitions": "Offsets",

@@ -34,6 +34,7 @@ from coordinatord.broker.topics.names import (
     INTERNAL,
     LEDGER_TOPIC,
     OFFSETS_TOPIC,
+    SHARE_TOPIC,
     TRANSACTION_TOPIC,
     collision_key,
     has_collision_characters,
@@ -387,11 +388,19 @@ def internal_configs(settings: Settings, name: str) -> dict[str, str]:
         segment_bytes, compression = settings.offsets_topic_segment_bytes, "producer"
     elif name == TRANSACTION_TOPIC:
         segment_bytes, compression = settings.transaction_state_log_segment_bytes, "uncompressed"
+    elif name == SHARE_TOPIC:
+        configs = {"cleanup.policy": "delete", "compression.type": "producer", "retention.ms": "-1"}
+        return configs | _segment_bytes(settings.share_coordinator_state_topic_segment_bytes)
     elif name == LEDGER_TOPIC:
         # A week, the retention time of offsets; and all partitions together must fit on a small disk.
         return {"cleanup.policy": "delete", "segment.bytes": str(16 << 20), "retention.bytes": str(64 << 20)}
     else:
         return {}
-    # The broker's setting may be below the minimum of the topic's; then only the name without a minimum accepts it.
-    segment = "segment.bytes" if segment_bytes >= 1 << 20 else "internal.segment.bytes"
-    return {"cleanup.policy": "compact", "compression.type": compression, segment: str(segment_bytes)}
+    return {"cleanup.policy": "compact", "compression.type": compression, **_segment_bytes(segment_bytes)}
+
+
+def _segment_bytes(size: int) -> dict[str, str]:
+    """Return the topic's setting for the broker's. That may be below the minimum of the topic's; then only the name
+    without a minimum accepts it.
+    """
+    return {"segment.bytes" if size >= 1 << 20 else "internal.segment.bytes": str(size)}

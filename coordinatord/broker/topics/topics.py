@@ -19,7 +19,7 @@ from coordinatord.broker.topics.fetch import FetchRequestHandler, ScheduleAt
 from coordinatord.broker.topics.fetch_sessions import FetchSessions
 from coordinatord.broker.topics.group_configs import GroupConfigs
 from coordinatord.broker.topics.markers import TransactionalAppends
-from coordinatord.broker.topics.names import LEDGER_TOPIC, OFFSETS_TOPIC, TRANSACTION_TOPIC
+from coordinatord.broker.topics.names import LEDGER_TOPIC, OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC
 from coordinatord.broker.topics.offsets import Offsets
 from coordinatord.broker.topics.partition_verification import NoCoordinator, TransactionCoordinator
 from coordinatord.broker.topics.produce import ProduceRequestHandler
@@ -142,6 +142,12 @@ class Topics:
         topic = self.catalogue.by_name.get(TRANSACTION_TOPIC)
         return len(topic.partitions) if topic is not None else None
 
+    @property
+    def share_partitions(self) -> int | None:
+        """Number of partitions of `__share_group_state`; None until the first share group."""
+        topic = self.catalogue.by_name.get(SHARE_TOPIC)
+        return len(topic.partitions) if topic is not None else None
+
     def kept_partitions(self) -> list[tuple[str, int, int]]:
         """Return settings that differ from this data directory's fixed values: (name, configured value, the directory's
         value).
@@ -154,25 +160,33 @@ class Topics:
                 settings.transaction_state_log_num_partitions,
                 self.transaction_partitions,
             ),
+            (
+                "share.coordinator.state.topic.num.partitions",
+                settings.share_coordinator_state_topic_num_partitions,
+                self.share_partitions,
+            ),
         ]
         return [(name, asked, kept) for name, asked, kept in asked_and_kept if kept is not None and asked != kept]
 
     def create_transaction_topic(self) -> int:
         """Create `__transaction_state` durably; return its number of partitions. Raises OSError if that fails."""
-        settings = self.settings
-        with self.catalogue.changing():
-            if self.transaction_partitions is None:
-                configs = Configs(settings, internal_configs(settings, TRANSACTION_TOPIC))
-                count = settings.transaction_state_log_num_partitions
-                self.catalogue.create([(TRANSACTION_TOPIC, self.catalogue.new_id(), count, configs)])
-        return len(self.catalogue.by_name[TRANSACTION_TOPIC].partitions)
+        return self._create_internal(TRANSACTION_TOPIC, self.settings.transaction_state_log_num_partitions)
+
+    def create_share_topic(self) -> int:
+        """Create `__share_group_state` durably; return its number of partitions. Raises OSError if that fails."""
+        return self._create_internal(SHARE_TOPIC, self.settings.share_coordinator_state_topic_num_partitions)
 
     def create_ledger_topic(self) -> None:
         """Create `__rebalances` durably. Raises OSError if that fails."""
+        self._create_internal(LEDGER_TOPIC, self.offsets_partitions)
+
+    def _create_internal(self, name: str, partitions: int) -> int:
+        """Create a topic of a coordinator if it does not exist; return its number of partitions."""
         with self.catalogue.changing():
-            if LEDGER_TOPIC not in self.catalogue.by_name:
-                configs = Configs(self.settings, internal_configs(self.settings, LEDGER_TOPIC))
-                self.catalogue.create([(LEDGER_TOPIC, self.catalogue.new_id(), self.offsets_partitions, configs)])
+            if name not in self.catalogue.by_name:
+                configs = Configs(self.settings, internal_configs(self.settings, name))
+                self.catalogue.create([(name, self.catalogue.new_id(), partitions, configs)])
+        return len(self.catalogue.by_name[name].partitions)
 
     def handlers(self) -> dict[int, Any]:
         """Return the handlers by API key: (context, request) -> response, or None (see
@@ -250,6 +264,11 @@ class Topics:
     def exists(self, name: str, partition: int) -> bool:
         """Return whether a topic has this partition."""
         topic = self.catalogue.by_name.get(name)
+        return topic is not None and 0 <= partition < len(topic.partitions)
+
+    def has_partition(self, topic_id: bytes, partition: int) -> bool:
+        """Return whether the topic with this id has this partition."""
+        topic = self.catalogue.by_id.get(topic_id)
         return topic is not None and 0 <= partition < len(topic.partitions)
 
     def first_unstable_offset(self, log: PartitionLog) -> int:

@@ -65,6 +65,14 @@ class Log(Protocol):
         transaction; the caller has checked that the producer may write.
         """
 
+    def end_offset(self, partition: int) -> int:
+        """Return the offset that the partition's next record will get."""
+
+    def delete_before(self, partition: int, offset: int) -> int:
+        """Delete the partition's records before `offset`, up to the durable ones; return the flush epoch that makes
+        this durable.
+        """
+
     def forget(self, partition: int) -> None:
         """Drop the cached log of a partition: another node serves the partition now, or this node serves it again."""
 

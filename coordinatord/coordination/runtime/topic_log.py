@@ -37,6 +37,14 @@ class TopicLog:
             log = self._logs[partition] = self._partition(partition).log
         return self._writer.append_records(log, records, now_ms)
 
+    def end_offset(self, partition: int) -> int:
+        """Return the offset that the partition's next record will get."""
+        return self._partition(partition).log.end_offset
+
+    def delete_before(self, partition: int, offset: int) -> int:
+        """Delete the partition's durable records before `offset`; return the flush epoch that makes this durable."""
+        return self._writer.delete_records(self._partition(partition).log, offset)
+
     def forget(self, partition: int) -> None:
         """Drop the partition's cached log: the partition has another log now, or another node serves it."""
         self._logs.pop(partition, None)

@@ -135,6 +135,12 @@ class ListLog:
         self.records += [(partition, key, value) for key, value in read_records(records, now_ms)]
         return len(self.records)
 
+    def end_offset(self, partition: int) -> int:
+        return sum(each == partition for each, _, _ in self.records)
+
+    def delete_before(self, partition: int, offset: int) -> int:
+        raise NotImplementedError
+
     def size_bytes(self, partition: int) -> int:
         return 0
 

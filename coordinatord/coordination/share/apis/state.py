@@ -1,0 +1,160 @@
+"""The APIs of the share coordinator (keys 83 to 87), which brokers call.
+
+A request has partitions of one group. Each is a step of its own, with its own result; the response waits until all of
+them are durable. As in Kafka (ShareCoordinatorService), a request without a group id, topics or partitions gets an
+empty response, and of a partition that occurs more than once the response has the last result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from coordinatord.broker.log.errors import LogFailed
+from coordinatord.coordination.share.coordinator import events
+from coordinatord.coordination.share.coordinator.coordinator import ShareCoordinator, coordinator_key
+from coordinatord.coordination.share.coordinator.result import Reply
+from coordinatord.coordination.share.local_persister import Topics
+from coordinatord.coordination.share.persister import PartitionError, PartitionState, PartitionSummary, StateBatch
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps
+from coordinatord.transport.net.request import RequestContext
+from kafka_wire.api import delete_share_group_state as delete
+from kafka_wire.api import initialize_share_group_state as initialize
+from kafka_wire.api import read_share_group_state as read
+from kafka_wire.api import read_share_group_state_summary as summary
+from kafka_wire.api import write_share_group_state as write
+from kafka_wire.api_key import ApiKey
+from kafka_wire.errors import ErrorCode, message_of
+from kafka_wire.registry import error_response
+
+
+class _Api(NamedTuple):
+    """How an API maps to events and results. A partition that this node cannot serve has a PartitionError."""
+
+    what: str  # in Kafka's error messages
+    event_of: Callable[[Any, bool], events.Event]
+    partition_result: Callable[[Any], Any]
+    topic_result: Callable[[bytes, list[Any]], Any]
+    response: Callable[[list[Any]], Any]
+
+
+class ShareStateApis:
+    """The handlers."""
+
+    def __init__(self, coordinator: ShareCoordinator, topics: Topics) -> None:
+        self.coordinator = coordinator
+        self.topics = topics
+
+    def handlers(self) -> dict[int, Any]:
+        """Return the handlers by API key."""
+        return {api_key: self._handler(api) for api_key, api in APIS.items()}
+
+    def _handler(self, api: _Api) -> Callable[[RequestContext, Any], Any]:
+        def handle(context: RequestContext, request: Any) -> Any:
+            return CooperativeTask(self._serve(context, request, api), is_change=True)
+
+        return handle
+
+    def _serve(self, context: RequestContext, request: Any, api: _Api) -> TaskSteps:
+        results: dict[bytes, dict[int, Reply]] = {}
+        epoch = 0
+        for topic in () if _is_empty(request) else request.topics:
+            for part in topic.partitions:
+                try:
+                    result, written = self._run(request.group_id, topic.topic_id, part, api)
+                except LogFailed:
+                    return error_response(request, context.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                results.setdefault(topic.topic_id, {})[part.partition] = result
+                epoch = max(epoch, written)
+                yield None
+        topics = [
+            api.topic_result(topic_id, [api.partition_result(each) for each in parts.values()])
+            for topic_id, parts in results.items()
+        ]
+        self.coordinator.parked.answer_at(epoch, [(context, api.response(topics))])
+        return None
+
+    def _run(self, group_id: str, topic_id: bytes, part: Any, api: _Api) -> tuple[Reply, int]:
+        """Return the result of a step, and the flush epoch for which it waits."""
+        event = api.event_of(part, self.topics.has_partition(topic_id, part.partition))
+        actor = self.coordinator.actor_of(coordinator_key(group_id, topic_id, part.partition), event)
+        if isinstance(actor, ErrorCode):
+            return PartitionError(topic_id, part.partition, actor, f"Unable to {api.what}: {message_of(actor)}"), 0
+        return actor.tell(event), actor.epoch
+
+
+def _is_empty(request: Any) -> bool:
+    if not request.group_id:
+        return True
+    if isinstance(request, initialize.InitializeShareGroupStateRequest):
+        return False  # Kafka skips topics without partitions
+    return not all(topic.partitions for topic in request.topics)
+
+
+def _write(part: write.PartitionData, exists: bool) -> events.Write:
+    batches = [
+        StateBatch(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count)
+        for each in part.state_batches
+    ]
+    return events.Write(
+        part.state_epoch, part.leader_epoch, part.start_offset, part.delivery_complete_count, batches, exists
+    )
+
+
+def _error(made: Callable[..., Any]) -> Callable[[Reply], Any]:
+    return lambda reply: made(reply.partition, reply.error, reply.message)
+
+
+def _state(reply: Reply) -> read.PartitionResult:
+    made = read.PartitionResult(reply.partition, reply.error, reply.message)
+    if isinstance(reply, PartitionState) and reply.error is ErrorCode.NONE:
+        made.state_epoch, made.start_offset = reply.state_epoch, reply.start_offset
+        made.state_batches = [read.StateBatch(*each) for each in reply.state_batches]
+    return made
+
+
+def _summary(reply: Reply) -> summary.PartitionResult:
+    made = summary.PartitionResult(reply.partition, reply.error, reply.message)
+    if isinstance(reply, PartitionSummary) and reply.error is ErrorCode.NONE:
+        made.state_epoch, made.leader_epoch = reply.state_epoch, reply.leader_epoch
+        made.start_offset, made.delivery_complete_count = reply.start_offset, reply.delivery_complete_count
+    return made
+
+
+APIS: Final[dict[int, _Api]] = {
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: _Api(
+        "initialize share group state",
+        lambda part, exists: events.Initialize(part.state_epoch, part.start_offset, exists),
+        _error(initialize.PartitionResult),
+        initialize.InitializeStateResult,
+        initialize.InitializeShareGroupStateResponse,
+    ),
+    ApiKey.READ_SHARE_GROUP_STATE: _Api(
+        "read share group state",
+        lambda part, exists: events.Read(part.leader_epoch, exists),
+        _state,
+        read.ReadStateResult,
+        read.ReadShareGroupStateResponse,
+    ),
+    ApiKey.WRITE_SHARE_GROUP_STATE: _Api(
+        "write share group state",
+        _write,
+        _error(write.PartitionResult),
+        write.WriteStateResult,
+        write.WriteShareGroupStateResponse,
+    ),
+    ApiKey.DELETE_SHARE_GROUP_STATE: _Api(
+        "delete share group state",
+        lambda _part, exists: events.Delete(exists),
+        _error(delete.PartitionResult),
+        delete.DeleteStateResult,
+        delete.DeleteShareGroupStateResponse,
+    ),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: _Api(
+        "read share group state summary",
+        lambda _part, exists: events.ReadSummary(exists),
+        _summary,
+        summary.ReadStateSummaryResult,
+        summary.ReadShareGroupStateSummaryResponse,
+    ),
+}
