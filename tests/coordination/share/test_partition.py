@@ -214,6 +214,7 @@ def test_the_logs_start_moves() -> None:
 def test_only_records_from_the_start_offset_on_are_acknowledged() -> None:
     world = World()
     world.acquire((0, 1), (2, 4), size=2)
+    world.done(world.acknowledge((0, 1, RELEASE)))
     world.tell(events.MoveLogStart(3))
     result = world.acknowledge((0, 4, ACCEPT))
     assert result.write is not None
