@@ -13,7 +13,7 @@ changed nothing; other partitions of the same call may have succeeded.
 |-----------------------------|----------------------------------------------------------------------------------------|
 | FENCED_STATE_EPOCH          | the state epoch is lower than the stored one: the group was reset or deleted meanwhile |
 | FENCED_LEADER_EPOCH         | the leader epoch is lower than the stored one: another leader reads the partition now  |
-| INVALID_REQUEST             | read or write of a partition that was never initialised, or a negative partition       |
+| INVALID_REQUEST             | never initialised (read, write); a negative partition or epoch; an invalid batch       |
 | UNKNOWN_TOPIC_OR_PARTITION  | there is no such topic, or it has no such partition                                    |
 | COORDINATOR_*, NOT_COORDINATOR, POLICY_VIOLATION | the state cannot be used now, or there is no room for more        |
 """
@@ -26,13 +26,9 @@ from typing import Final, NamedTuple, Protocol
 from kafka_wire.errors import ErrorCode
 
 UNINITIALIZED_START_OFFSET: Final = -1
-"""The start offset of a share partition whose `share.auto.offset.reset` has not been applied yet; in a write: no
-change.
-"""
+"""The start offset of a share partition whose `share.auto.offset.reset` has not been applied yet."""
 
 UNINITIALIZED_DELIVERY_COMPLETE_COUNT: Final = -1
-NO_EPOCH: Final = -1
-"""An epoch that is not compared."""
 
 AVAILABLE: Final = 0
 ACKNOWLEDGED: Final = 2
@@ -65,12 +61,13 @@ class ReadPartition(NamedTuple):
 
     topic_id: bytes
     partition: int
-    leader_epoch: int = NO_EPOCH
+    leader_epoch: int
 
 
 class WritePartition(NamedTuple):
-    """A change of a share partition. `state_batches` has the changed batches only. A `start_offset` of -1 leaves the
-    stored one; another drops all batches before it.
+    """A change of a share partition; `state_batches` has the changed batches only. A `start_offset` above the stored
+    one drops all batches before it; with a lower one, such as -1, the stored start offset and delivery complete count
+    stay.
     """
 
     topic_id: bytes

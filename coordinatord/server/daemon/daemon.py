@@ -42,11 +42,11 @@ from coordinatord.coordination.transactions.coordinator import MarkerWriter, Tra
 from coordinatord.coordination.transactions.markers import PartitionMarkers
 from coordinatord.server.daemon.access import Admission
 from coordinatord.server.daemon.compaction import Compaction
-from coordinatord.server.daemon.expiry import expire_offsets
 from coordinatord.server.daemon.gauges import put_pages, watch
-from coordinatord.server.daemon.handlers import all_handlers, api_versions
+from coordinatord.server.daemon.handlers import all_handlers, api_versions, serves_share_groups
 from coordinatord.server.daemon.limits import group_settings, transaction_settings
 from coordinatord.server.daemon.nodes import nodes_and_peers, spread
+from coordinatord.server.daemon.periodic import begin_periodic_work
 from coordinatord.server.daemon.scram_users import ScramUsers
 from coordinatord.server.daemon.storage import Storage, open_storage
 from coordinatord.server.fastpath import shortcuts
@@ -65,14 +65,10 @@ if TYPE_CHECKING:  # of workers, and of modules that a start does not need at on
     from coordinatord.server.control.control import Control
     from coordinatord.server.daemon.embedded import EmbeddedOptions
     from coordinatord.server.daemon.secured import Listening, SecuredListeners
+    from coordinatord.server.daemon.share import ShareState
     from coordinatord.server.daemon.worker import WorkerConfig
     from coordinatord.transport.cluster.nodes import Nodes
     from coordinatord.transport.cluster.peers import Peers, SeatPeers
-
-CLOCK_INTERVAL_S = 1.0
-
-LEAST_CLEANER_BACKOFF_S = 0.01
-"""Shortest pause of the cleaner in seconds. With a log.cleaner.backoff.ms of 0 Kafka's cleaner never pauses."""
 
 
 class Daemon:
@@ -110,6 +106,7 @@ class Daemon:
         self._assemble_nodes()
         self._assemble_store(log_worker)
         self._assemble_topics()
+        self._assemble_share()
         self._assemble_groups()
         self._assemble_transactions()
         self._assemble_door(log_worker)
@@ -174,6 +171,14 @@ class Daemon:
         for use in (self.admission.use, self.compaction.use):
             self.topics.broker_configs.follow(use)
 
+    def _assemble_share(self) -> None:
+        """Make the share coordinator, if share groups are served."""
+        self.share: ShareState | None = None
+        if serves_share_groups(self.settings):
+            from coordinatord.server.daemon.share import ShareState
+
+            self.share = ShareState(self)
+
     def _assemble_groups(self) -> None:
         """Make the group coordinator and its ledger."""
         settings = self.settings
@@ -192,8 +197,8 @@ class Daemon:
         self.surroundings = surroundings(settings, self.topics, self.nodes)
         self.coordinator = Coordinator(
             self.runtime,
-            self._log_of(OFFSETS_TOPIC, settings.offsets_load_buffer_size),
-            self._partitions_of(OFFSETS_TOPIC, self.topics.offsets_partitions),
+            self.log_of(OFFSETS_TOPIC, settings.offsets_load_buffer_size),
+            self.partitions_of(OFFSETS_TOPIC, self.topics.offsets_partitions),
             group_settings=group_settings(settings),
             max_groups=settings.max_groups,
             max_pending_ids=settings.max_pending_members,
@@ -209,8 +214,8 @@ class Daemon:
         self.markers = PartitionMarkers(self.topics.transactional, self.coordinator, self.loop.call_soon)
         self.transactions = Transactions(
             self.runtime,
-            self._log_of(TRANSACTION_TOPIC, settings.transaction_state_log_load_buffer_size),
-            self._partitions_of(TRANSACTION_TOPIC, self.topics.transaction_partitions or 0),
+            self.log_of(TRANSACTION_TOPIC, settings.transaction_state_log_load_buffer_size),
+            self.partitions_of(TRANSACTION_TOPIC, self.topics.transaction_partitions or 0),
             settings=transaction_settings(settings),
             max_ids=settings.max_transactional_ids,
             topic=self.topics,
@@ -240,6 +245,8 @@ class Daemon:
             self.participants,
             self.markers,
         )
+        if self.share is not None:
+            handlers |= self.share.handlers()
         handlers = self.scram_users.handlers(handlers, self.nodes, self.peers)
         made = shortcuts(self.coordinator, self.topics.catalogue)
         handlers, made = self.admission.put_before(handlers, made, self.topics)
@@ -327,21 +334,10 @@ class Daemon:
                     "setting ignored: the number of partitions is fixed", setting=setting, asked=asked, kept=kept
                 )
         self.health.loading("the groups are being loaded")
-        self._spawn(self._load())
-        if self.now_ms is self.clock:  # another clock is advanced by the caller that passed it
-            self._every(CLOCK_INTERVAL_S, self.clock.follow_wall)
+        self.spawn(self._load())
         self._close_idle()
         self.storage.begin(self)
-        self._every(60.0, self.metrics.longest_turn.roll)
-        retention_s = self.settings.log_retention_check_interval_ms / 1000
-        self._every(retention_s, lambda: self.topics.enforce_retention(self.now_ms()))
-        if self.settings.log_cleaner_enable:
-            backoff_s = max(self.settings.log_cleaner_backoff_ms / 1000, LEAST_CLEANER_BACKOFF_S)
-            self._every(backoff_s, self.compaction.look)
-        expiration_s = self.settings.transaction_remove_expired_transaction_cleanup_interval_ms / 1000
-        self._every(expiration_s, self.transactions.expire_ids)
-        expiry_s = self.settings.offsets_retention_check_interval_ms / 1000
-        self._spawn(expire_offsets(self.topics.group_configs, self.coordinator, expiry_s))
+        begin_periodic_work(self)
 
     def _close_idle(self) -> None:
         """Close idle connections, now and periodically. A timer does this, because timers expire after requests were
@@ -368,7 +364,8 @@ class Daemon:
     async def _load(self) -> None:
         """Replay the coordinators' logs. Groups first: an unfinished transaction may have markers to write for them."""
         coordinator, transactions = self.coordinator, self.transactions
-        await self.loading.run(coordinator, transactions)
+        share = () if self.share is None else (self.share.coordinator,)
+        await self.loading.run(coordinator, transactions, *share)
         if coordinator.actors or transactions.actors:
             self._log.info(
                 "groups loaded",
@@ -406,6 +403,8 @@ class Daemon:
         if self.failed is None:
             self.transactions.drain()
             self.coordinator.drain()
+            if self.share is not None:
+                self.share.coordinator.drain()
             self.ledger_writer.flush()
             self.topics.drain()
         self.timers.close()
@@ -443,10 +442,12 @@ class Daemon:
 
     # Between the parts
 
-    def _log_of(self, topic: str, buffer_bytes: int) -> TopicLog:
+    def log_of(self, topic: str, buffer_bytes: int) -> TopicLog:
+        """Return the log of a coordinator, in a topic."""
         return TopicLog(topic, self.topics.transactional, self.writer, buffer_bytes=buffer_bytes)
 
-    def _partitions_of(self, topic: str, count: int) -> Partitions:
+    def partitions_of(self, topic: str, count: int) -> Partitions:
+        """Return the states of the partitions of a coordinator's topic."""
         return Partitions(count, lambda partition: self.nodes.owns(topic, partition))
 
     def _timed_out(self, key: Any) -> None:
@@ -466,7 +467,9 @@ class Daemon:
             self.health.failed(f"the log failed: {error}")
             self._stopping.set()
 
-    def _spawn(self, work: Awaitable[None]) -> None:
+    def spawn(self, work: Awaitable[None]) -> None:
+        """Run work in a task; if it fails, the daemon stops."""
+
         async def guarded() -> None:
             try:
                 await work
@@ -483,7 +486,9 @@ class Daemon:
 
         self._tasks.append(self.loop.create_task(guarded()))
 
-    def _every(self, seconds: float, work: Callable[[], object]) -> None:
+    def every(self, seconds: float, work: Callable[[], object]) -> None:
+        """Call `work` every `seconds`."""
+
         async def repeat() -> None:
             while True:
                 due_s = self.loop.time() + seconds
@@ -491,4 +496,4 @@ class Daemon:
                 self.metrics.loop_lag_seconds.observe(max(0.0, self.loop.time() - due_s))
                 work()
 
-        self._spawn(repeat())
+        self.spawn(repeat())

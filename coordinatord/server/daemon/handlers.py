@@ -50,6 +50,14 @@ def serves_consumer_protocol(settings: Settings) -> bool:
     return "consumer" in settings.group_coordinator_rebalance_protocols
 
 
+def serves_share_groups(settings: Settings) -> bool:
+    """Return whether group.coordinator.rebalance.protocols contains share groups, and this process can serve them: one
+    that is alone, on a directory.
+    """
+    is_alone = settings.workers == 1 and settings.storage == "directory"
+    return is_alone and "share" in settings.group_coordinator_rebalance_protocols
+
+
 def offered(handlers: Iterable[int], settings: Settings) -> set[int]:
     """Return the APIs that ApiVersions lists. Clients that do not find the consumer protocol there fall back to the
     classic one.

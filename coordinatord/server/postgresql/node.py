@@ -159,7 +159,7 @@ class PostgresStorage:
         if self.lease.lost:
             lost(Away("another node leads"))
         if self.gate is not None:
-            daemon._every(GIVE_UP_S, self.gate.give_up)
+            daemon.every(GIVE_UP_S, self.gate.give_up)
         self.registration.addresses = {**self.registration.addresses, **daemon.nodes.told}
         own_id = self.registration.node_id
         shared = self.shared

@@ -29,7 +29,7 @@ from kafka_wire.registry import error_response
 
 
 class _Api(NamedTuple):
-    """How an API maps to events and results. A partition that this node cannot serve has a PartitionError."""
+    """The events and results of an API. A partition that this node cannot serve has a PartitionError."""
 
     what: str  # in Kafka's error messages
     event_of: Callable[[Any, bool], events.Event]

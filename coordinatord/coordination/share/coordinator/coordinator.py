@@ -4,8 +4,8 @@ The actor of a share partition has Kafka's coordinator key as its id, `group:top
 partition of `__share_group_state`, a topic that the first share group creates.
 
 The topic is not compacted: a snapshot makes the earlier records of its share partition redundant, and what precedes
-every share partition's last snapshot is deleted (`prune`). So that a share partition that nobody writes does not
-prevent that, its snapshot is repeated from time to time (`snapshot_cold`).
+every share partition's last snapshot is deleted (`prune`). A share partition without writes would prevent that: its
+snapshot is repeated from time to time (`snapshot_cold`).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coordinatord.coordination.share.coordinator.combiner import combine
-from coordinatord.coordination.share.coordinator.state import UNKNOWN_EPOCH, SharePartitionState
+from coordinatord.coordination.share.coordinator.state import SharePartitionState
 from coordinatord.coordination.share.persister import StateBatch
 from kafka_wire.records.share_state import ShareSnapshotValue, ShareUpdateValue
 
@@ -25,7 +25,7 @@ def _delete(state: SharePartitionState) -> None:
     state.exists = False
     state.batches = ()
     state.updates = 0
-    state.highest_state_epoch = state.highest_leader_epoch = UNKNOWN_EPOCH
+    state.highest_leader_epoch = 0
 
 
 def _take(state: SharePartitionState, value: ShareSnapshotValue) -> None:
@@ -38,7 +38,6 @@ def _take(state: SharePartitionState, value: ShareSnapshotValue) -> None:
     state.created_ms = value.create_timestamp
     state.written_ms = value.write_timestamp
     state.batches = batches_of(value)
-    state.highest_state_epoch = max(state.highest_state_epoch, value.state_epoch)
     state.highest_leader_epoch = max(state.highest_leader_epoch, value.leader_epoch)
     if state.updates >= state.settings.updates_per_snapshot:  # Kafka counts on after snapshots of another cause
         state.updates = 0

@@ -7,16 +7,12 @@ last snapshot change it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from coordinatord.coordination.share.persister import (
     UNINITIALIZED_DELIVERY_COMPLETE_COUNT,
     UNINITIALIZED_START_OFFSET,
     StateBatch,
 )
-
-UNKNOWN_EPOCH: Final = -(2**31)
-"""The highest epoch before the first record: lower than any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +41,4 @@ class SharePartitionState:
     written_ms: int = 0  # of the last snapshot
     batches: tuple[StateBatch, ...] = ()
     updates: int = 0  # since a snapshot that was due
-    # An initialisation sets the leader epoch to 0, but the fence stays: Kafka's leaderEpochMap and stateEpochMap.
-    highest_state_epoch: int = UNKNOWN_EPOCH
-    highest_leader_epoch: int = UNKNOWN_EPOCH
+    highest_leader_epoch: int = 0  # the fence; it stays when an initialisation sets the leader epoch to 0

@@ -1,7 +1,7 @@
 """The steps of a share partition's stored state: pure functions, called with one event after the other.
 
-The order of the checks is that of Kafka's ShareCoordinatorShard, so a request with several faults gets the same error
-as from Kafka. Only its limits are our own: a write with invalid or too many state batches is rejected.
+The order of the checks is that of ShareCoordinatorShard in Kafka 4.4, so a request with several faults gets the same
+error as from Kafka. Only its limits are our own: a write with invalid or too many state batches is rejected.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from coordinatord.coordination.share.coordinator.replay import replay
 from coordinatord.coordination.share.coordinator.result import Reply, Result
 from coordinatord.coordination.share.coordinator.state import SharePartitionState
 from coordinatord.coordination.share.persister import (
-    NO_EPOCH,
     UNINITIALIZED_DELIVERY_COMPLETE_COUNT,
     UNINITIALIZED_START_OFFSET,
     PartitionError,
@@ -28,6 +27,8 @@ from kafka_wire.records import share_state
 from kafka_wire.records.share_state import ShareSnapshotValue, ShareUpdateValue
 
 NEGATIVE_PARTITION: Final = "The partition id cannot be a negative number."
+NEGATIVE_LEADER_EPOCH: Final = "The leader epoch cannot be a negative number."
+NEGATIVE_STATE_EPOCH: Final = "The state epoch cannot be a negative number."
 UNINITIALIZED_WRITE: Final = "Write operation on uninitialized share partition not allowed."
 UNINITIALIZED_READ: Final = "Read operation on uninitialized share partition not allowed."
 INVALID_BATCH: Final = "A state batch ends before it begins."
@@ -37,10 +38,6 @@ MAX_BATCHES: Final = 10_000
 each of group.share.partition.max.record.locks, which is at most 4,000 there.
 """
 
-MAX_COMBINATIONS: Final = 150_000
-"""Maximum number of state batches in a write, times the number of their different states: an upper bound for the work
-of combining them, some 200 ms if all overlap.
-"""
 
 R = TypeVar("R", PartitionError, PartitionState, PartitionSummary)
 
@@ -60,10 +57,11 @@ def refusal(kind: type[R], state: SharePartitionState, error: ErrorCode, message
 
 def initialize(state: SharePartitionState, event: events.Initialize, now_ms: int) -> Result:
     """Begin anew with a snapshot. The epochs of earlier leaders stay fenced."""
-    error = _negative_partition(PartitionError, state)
-    if error is None and NO_EPOCH != event.state_epoch < state.highest_state_epoch:
-        error = refusal(PartitionError, state, ErrorCode.FENCED_STATE_EPOCH)
-    error = error or _no_topic(PartitionError, state, event.topic_exists)
+    error = (
+        _negative(PartitionError, state, state_epoch=event.state_epoch)
+        or _fenced_state(state, event.state_epoch)
+        or _no_topic(PartitionError, state, event.topic_exists)
+    )
     if error is not None:
         return Result(error)
     is_new = event.start_offset == UNINITIALIZED_START_OFFSET
@@ -82,7 +80,7 @@ def initialize(state: SharePartitionState, event: events.Initialize, now_ms: int
 
 def delete(state: SharePartitionState, event: events.Delete, now_ms: int) -> Result:
     """Delete the state with a tombstone; deleting a state that does not exist succeeds."""
-    error = _negative_partition(PartitionError, state) or _no_topic(PartitionError, state, event.topic_exists)
+    error = _negative(PartitionError, state) or _no_topic(PartitionError, state, event.topic_exists)
     if error is not None:
         return Result(error)
     return _remove(state, _done(state)) if state.exists else Result(_done(state))
@@ -90,7 +88,7 @@ def delete(state: SharePartitionState, event: events.Delete, now_ms: int) -> Res
 
 def read_summary(state: SharePartitionState, event: events.ReadSummary, now_ms: int) -> Result:
     """Read the offsets and epochs. No epoch is compared, and a state that does not exist is no error."""
-    error = _negative_partition(PartitionSummary, state) or _no_topic(PartitionSummary, state, event.topic_exists)
+    error = _negative(PartitionSummary, state) or _no_topic(PartitionSummary, state, event.topic_exists)
     if error is not None:
         return Result(error)
     summary = PartitionSummary(state.topic_id, state.partition)
@@ -109,11 +107,9 @@ def read_summary(state: SharePartitionState, event: events.ReadSummary, now_ms: 
 
 def read(state: SharePartitionState, event: events.Read, now_ms: int) -> Result:
     """Read the state, and fence earlier leaders: another leader epoch is logged before the leader gets the reply."""
-    error = _negative_partition(PartitionState, state)
-    if error is None and not state.exists:
-        error = refusal(PartitionState, state, ErrorCode.INVALID_REQUEST, UNINITIALIZED_READ)
     error = (
-        error
+        _negative(PartitionState, state, event.leader_epoch)
+        or _uninitialized(PartitionState, state, UNINITIALIZED_READ)
         or _fenced_leader(PartitionState, state, event.leader_epoch)
         or _no_topic(PartitionState, state, event.topic_exists)
     )
@@ -126,7 +122,7 @@ def read(state: SharePartitionState, event: events.Read, now_ms: int) -> Result:
         start_offset=state.start_offset,
         state_batches=state.batches,
     )
-    if event.leader_epoch in (NO_EPOCH, state.highest_leader_epoch):
+    if event.leader_epoch == state.highest_leader_epoch:
         return Result(reply)
     record = _change(state, state.start_offset, state.delivery_complete_count, event.leader_epoch, (), now_ms)
     return _write(state, record, reply)
@@ -134,13 +130,14 @@ def read(state: SharePartitionState, event: events.Read, now_ms: int) -> Result:
 
 def write(state: SharePartitionState, event: events.Write, now_ms: int) -> Result:
     """Write a change. The leader epoch is compared, but only `read` stores it."""
-    error = _negative_partition(PartitionError, state)
-    if error is None and not state.exists:
-        error = refusal(PartitionError, state, ErrorCode.INVALID_REQUEST, UNINITIALIZED_WRITE)
-    error = error or _fenced_leader(PartitionError, state, event.leader_epoch)
-    if error is None and NO_EPOCH != event.state_epoch < state.highest_state_epoch:
-        error = refusal(PartitionError, state, ErrorCode.FENCED_STATE_EPOCH)
-    error = error or _no_topic(PartitionError, state, event.topic_exists) or _invalid(state, event.batches)
+    error = (
+        _negative(PartitionError, state, event.leader_epoch, event.state_epoch)
+        or _uninitialized(PartitionError, state, UNINITIALIZED_WRITE)
+        or _fenced_leader(PartitionError, state, event.leader_epoch)
+        or _fenced_state(state, event.state_epoch)
+        or _no_topic(PartitionError, state, event.topic_exists)
+        or _invalid(state, event.batches)
+    )
     if error is not None:
         return Result(error)
     record = _change(
@@ -183,7 +180,14 @@ def _change(
     batches: Sequence[StateBatch],
     now_ms: int,
 ) -> ShareSnapshotValue | ShareUpdateValue:
-    """Return the record of a change: an update, or a snapshot if enough updates precede it."""
+    """Return the record of a change: an update, or a snapshot if enough updates precede it. A write that was overtaken
+    by another moves neither the start offset nor the delivery complete count back.
+    """
+    if start_offset < state.start_offset:
+        delivery_complete_count = state.delivery_complete_count
+    elif start_offset == state.start_offset:
+        delivery_complete_count = max(delivery_complete_count, state.delivery_complete_count)
+    start_offset = max(start_offset, state.start_offset)
     if state.updates < state.settings.updates_per_snapshot:
         return ShareUpdateValue(
             snapshot_epoch=state.snapshot_epoch,
@@ -193,11 +197,10 @@ def _change(
             state_batches=_stored(combine(batches, start_offset)),
         )
     value = _snapshot(state, now_ms, created_ms=now_ms)
-    if start_offset != UNINITIALIZED_START_OFFSET:
-        value.start_offset = start_offset
+    value.start_offset = start_offset
     value.delivery_complete_count = delivery_complete_count
     value.leader_epoch = leader_epoch
-    value.state_batches = _stored(combine((*state.batches, *batches), value.start_offset))
+    value.state_batches = _stored(combine((*state.batches, *batches), start_offset))
     return value
 
 
@@ -235,8 +238,19 @@ def _done(state: SharePartitionState) -> PartitionError:
 # Checks: each returns the reply with the error, or None
 
 
-def _negative_partition(kind: type[R], state: SharePartitionState) -> R | None:
-    return refusal(kind, state, ErrorCode.INVALID_REQUEST, NEGATIVE_PARTITION) if state.partition < 0 else None
+def _negative(kind: type[R], state: SharePartitionState, leader_epoch: int = 0, state_epoch: int = 0) -> R | None:
+    for number, message in (
+        (state.partition, NEGATIVE_PARTITION),
+        (leader_epoch, NEGATIVE_LEADER_EPOCH),
+        (state_epoch, NEGATIVE_STATE_EPOCH),
+    ):
+        if number < 0:
+            return refusal(kind, state, ErrorCode.INVALID_REQUEST, message)
+    return None
+
+
+def _uninitialized(kind: type[R], state: SharePartitionState, message: str) -> R | None:
+    return None if state.exists else refusal(kind, state, ErrorCode.INVALID_REQUEST, message)
 
 
 def _no_topic(kind: type[R], state: SharePartitionState, topic_exists: bool) -> R | None:
@@ -244,13 +258,17 @@ def _no_topic(kind: type[R], state: SharePartitionState, topic_exists: bool) -> 
 
 
 def _fenced_leader(kind: type[R], state: SharePartitionState, leader_epoch: int) -> R | None:
-    is_fenced = NO_EPOCH != leader_epoch < state.highest_leader_epoch
+    is_fenced = leader_epoch < state.highest_leader_epoch
     return refusal(kind, state, ErrorCode.FENCED_LEADER_EPOCH) if is_fenced else None
 
 
+def _fenced_state(state: SharePartitionState, state_epoch: int) -> PartitionError | None:
+    is_fenced = state.exists and state_epoch < state.state_epoch
+    return refusal(PartitionError, state, ErrorCode.FENCED_STATE_EPOCH) if is_fenced else None
+
+
 def _invalid(state: SharePartitionState, batches: Sequence[StateBatch]) -> PartitionError | None:
-    states = {(each.delivery_count, each.delivery_state) for each in batches}
-    if len(batches) + len(state.batches) > MAX_BATCHES or len(batches) * len(states) > MAX_COMBINATIONS:
+    if len(batches) + len(state.batches) > MAX_BATCHES:
         return refusal(PartitionError, state, ErrorCode.POLICY_VIOLATION)
     if any(not 0 <= each.first_offset <= each.last_offset for each in batches):
         return refusal(PartitionError, state, ErrorCode.INVALID_REQUEST, INVALID_BATCH)

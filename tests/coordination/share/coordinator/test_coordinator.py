@@ -52,7 +52,7 @@ def test_what_is_written_is_read() -> None:
     world.initialize(0, start_offset=0)
     assert world.read() == PartitionState(world.topic_id, 0, state_epoch=1, start_offset=0)
     assert world.write(ACQUIRED) == PartitionError(world.topic_id, 0)
-    assert world.write(ACKNOWLEDGED, complete=2) == PartitionError(world.topic_id, 0)
+    assert world.write(ACKNOWLEDGED, start_offset=0, complete=2) == PartitionError(world.topic_id, 0)
     batches = (StateBatch(0, 2, 0, 1), ACKNOWLEDGED, StateBatch(5, 9, 0, 1))
     assert world.read().state_batches == batches
     assert world.summary() == PartitionSummary(

@@ -15,7 +15,9 @@ from coordinatord.coordination.share.coordinator.state import ShareCoordinatorSe
 from coordinatord.coordination.share.coordinator.step import (
     INVALID_BATCH,
     MAX_BATCHES,
+    NEGATIVE_LEADER_EPOCH,
     NEGATIVE_PARTITION,
+    NEGATIVE_STATE_EPOCH,
     UNINITIALIZED_READ,
     UNINITIALIZED_WRITE,
     cold,
@@ -102,7 +104,8 @@ STATES = {"absent": World, "initialized": _initialized, "led": World.led, "reset
 ROWS: list[tuple[str, Any, ErrorCode, int]] = [
     # state, event, error, number of records
     ("absent", initialize(0), ErrorCode.NONE, 1),
-    ("absent", initialize(-1), ErrorCode.NONE, 1),
+    ("absent", initialize(-1), INVALID, 0),
+    ("absent", initialize(-1, exists=False), INVALID, 0),
     ("absent", events.Read(0, True), INVALID, 0),
     ("absent", events.Read(0, False), INVALID, 0),
     ("absent", write(), INVALID, 0),
@@ -112,10 +115,10 @@ ROWS: list[tuple[str, Any, ErrorCode, int]] = [
     ("absent", events.ReadSummary(False), UNKNOWN, 0),
     ("initialized", initialize(1), ErrorCode.NONE, 1),
     ("initialized", initialize(0), FENCED_STATE, 0),
-    ("initialized", initialize(-1), ErrorCode.NONE, 1),
+    ("initialized", initialize(-1), INVALID, 0),
     ("initialized", initialize(2, exists=False), UNKNOWN, 0),
     ("initialized", initialize(0, exists=False), FENCED_STATE, 0),
-    ("initialized", events.Read(-1, True), ErrorCode.NONE, 0),
+    ("initialized", events.Read(-1, True), INVALID, 0),
     ("initialized", events.Read(0, True), ErrorCode.NONE, 0),
     ("initialized", events.Read(7, True), ErrorCode.NONE, 1),
     ("initialized", write(1, 0), ErrorCode.NONE, 1),
@@ -129,14 +132,14 @@ ROWS: list[tuple[str, Any, ErrorCode, int]] = [
     ("led", write(1, 4), FENCED_LEADER, 0),
     ("led", write(0, 4), FENCED_LEADER, 0),
     ("led", write(0, 5), FENCED_STATE, 0),
-    ("led", write(-1, -1), ErrorCode.NONE, 1),
+    ("led", write(-1, 4), INVALID, 0),
+    ("led", write(0, -1), INVALID, 0),
     ("led", write(2, 6), ErrorCode.NONE, 1),
     ("led", NO_TOPIC[events.Write], UNKNOWN, 0),
     ("led", write(1, 5, -1, 0, StateBatch(5, 4, 0, 1)), INVALID, 0),
     ("led", write(1, 5, -1, 0, StateBatch(-1, 4, 0, 1)), INVALID, 0),
     ("led", write(1, 5, -1, 0, *(StateBatch(2 * n, 2 * n, 0, 1) for n in range(MAX_BATCHES))), ErrorCode.NONE, 1),
     ("led", write(1, 5, -1, 0, *(StateBatch(2 * n, 2 * n, 0, 1) for n in range(MAX_BATCHES + 1))), POLICY, 0),
-    ("led", write(1, 5, -1, 0, *(StateBatch(n, 999, 0, n) for n in range(999))), POLICY, 0),
     ("led", events.Snapshot(), ErrorCode.NONE, 1),
     ("led", events.Delete(True), ErrorCode.NONE, 1),
     ("led", events.TopicDeleted(), ErrorCode.NONE, 1),
@@ -178,6 +181,10 @@ def test_a_negative_partition_is_the_first_error(event: Any) -> None:
     ("event", "message"),
     [
         (events.Read(0, True), UNINITIALIZED_READ),
+        (events.Read(-1, True), NEGATIVE_LEADER_EPOCH),
+        (write(-1, -1), NEGATIVE_LEADER_EPOCH),
+        (write(-1, 0), NEGATIVE_STATE_EPOCH),
+        (initialize(-1), NEGATIVE_STATE_EPOCH),
         (write(), UNINITIALIZED_WRITE),
         (events.Delete(False), message_of(UNKNOWN)),
     ],
@@ -205,7 +212,7 @@ def test_an_initialization_is_a_snapshot() -> None:
 def test_a_read_with_another_leader_epoch_is_an_update() -> None:
     world = World()
     world.tell(initialize(1, 10))
-    world.tell(write(1, -1, -1, 0, ACQUIRED_ONCE))
+    world.tell(write(1, 0, -1, 0, ACQUIRED_ONCE))
     reply = world.tell(events.Read(5, True))
     assert reply == PartitionState(TOPIC, 0, state_epoch=1, start_offset=10, state_batches=(ACQUIRED_ONCE,))
     assert world.log[-1] == ShareUpdateValue(0, 5, 10, 0, [])
@@ -217,19 +224,41 @@ def test_a_read_with_another_leader_epoch_is_an_update() -> None:
 def test_a_write_changes_what_it_names() -> None:
     world = World.led()
     world.tell(write(1, 5, 10, 0, ACQUIRED_ONCE))
-    world.tell(write(1, 5, -1, 3, ACKNOWLEDGED))
-    assert world.log[-1] == ShareUpdateValue(0, 5, -1, 3, [share_state.StateBatch(*ACKNOWLEDGED)])
+    world.tell(write(1, 5, 10, 3, ACKNOWLEDGED))
+    assert world.log[-1] == ShareUpdateValue(0, 5, 10, 3, [share_state.StateBatch(*ACKNOWLEDGED)])
     batches = (StateBatch(10, 11, 0, 1), ACKNOWLEDGED, StateBatch(15, 19, 0, 1))
     assert world.tell(events.Read(5, True)).state_batches == batches
     world.tell(write(1, 5, 13, 2))
     assert world.tell(events.Read(5, True)).state_batches == (StateBatch(13, 14, 2, 1), batches[2])
 
 
+@pytest.mark.parametrize(
+    ("start", "complete", "stored"),
+    [
+        (10, 5, (10, 5)),
+        (10, 2, (10, 3)),  # the higher count at the same start
+        (11, 2, (11, 2)),
+        (9, 7, (10, 3)),  # overtaken
+        (-1, 7, (10, 3)),
+    ],
+)
+@pytest.mark.parametrize("updates_per_snapshot", [2, 500])
+def test_no_write_moves_the_start_back(
+    updates_per_snapshot: int, start: int, complete: int, stored: tuple[int, int]
+) -> None:
+    world = World.led(updates_per_snapshot=updates_per_snapshot)
+    world.tell(write(1, 5, 10, 3))
+    world.tell(write(1, 5, start, complete, StateBatch(8, 12, 0, 1)))
+    assert (world.log[-1].start_offset, world.log[-1].delivery_complete_count) == stored
+    assert (world.state.start_offset, world.state.delivery_complete_count) == stored
+    assert world.log[-1].state_batches == [share_state.StateBatch(stored[0], 12, 0, 1)]
+
+
 def test_a_snapshot_follows_the_updates() -> None:
     world = World.led(updates_per_snapshot=2)  # the read was the first update
     world.tell(write(1, 5, 10, 0, ACQUIRED_ONCE))
     world.now_ms = 2_000
-    world.tell(write(1, 5, -1, 3, ACKNOWLEDGED))
+    world.tell(write(1, 5, 10, 3, ACKNOWLEDGED))
     batches = [share_state.StateBatch(*each) for each in ((10, 11, 0, 1), ACKNOWLEDGED, (15, 19, 0, 1))]
     assert world.log[-1] == ShareSnapshotValue(1, 1, 5, 10, 3, 2_000, 2_000, batches)
     world.tell(write(1, 5, 11, 3))

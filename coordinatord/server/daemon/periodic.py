@@ -1,0 +1,32 @@
+"""The periodic work of a daemon."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from coordinatord.server.daemon.expiry import expire_offsets
+
+if TYPE_CHECKING:
+    from coordinatord.server.daemon.daemon import Daemon
+
+CLOCK_INTERVAL_S: Final = 1.0
+
+LEAST_CLEANER_BACKOFF_S: Final = 0.01
+"""Shortest pause of the cleaner in seconds. With a log.cleaner.backoff.ms of 0 Kafka's cleaner never pauses."""
+
+
+def begin_periodic_work(daemon: Daemon) -> None:
+    """Start everything that recurs, each with its interval in the settings."""
+    settings, every = daemon.settings, daemon.every
+    if daemon.now_ms is daemon.clock:  # another clock is advanced by the caller that passed it
+        every(CLOCK_INTERVAL_S, daemon.clock.follow_wall)
+    every(60.0, daemon.metrics.longest_turn.roll)
+    every(settings.log_retention_check_interval_ms / 1000, lambda: daemon.topics.enforce_retention(daemon.now_ms()))
+    if settings.log_cleaner_enable:
+        every(max(settings.log_cleaner_backoff_ms / 1000, LEAST_CLEANER_BACKOFF_S), daemon.compaction.look)
+    every(settings.transaction_remove_expired_transaction_cleanup_interval_ms / 1000, daemon.transactions.expire_ids)
+    expiry_s = settings.offsets_retention_check_interval_ms / 1000
+    daemon.spawn(expire_offsets(daemon.topics.group_configs, daemon.coordinator, expiry_s))
+    if daemon.share is not None:
+        every(settings.share_coordinator_state_topic_prune_interval_ms / 1000, daemon.share.coordinator.prune)
+        daemon.spawn(daemon.share.repeat_snapshots())
