@@ -340,13 +340,13 @@ def test_a_group_that_went_over_to_the_consumer_protocol_keeps_its_offsets() -> 
 def test_what_is_not_read_is_told_once_with_its_name() -> None:
     world = World(SimulatedDisk(1))
     log = world.log("__consumer_offsets")
-    records = [(b"\0\x0b\0\1g", b"\0\0"), (b"\0\x0b\0\1h", b"\0\0"), (b"\0\x63", b"")]
+    records = [(b"\0\x11\0\1g", b"\0\0"), (b"\0\x11\0\1h", b"\0\0"), (b"\0\x63", b"")]
     world.writer.append(log, build_batch(records, 1))
     world.settle()
     with captured() as said:
         into, _ = loaded(log)
-    assert into.unread == {"record type 11": 2, "record type 99": 1}
-    assert [line["what"] for line in said] == ["record type 11 (ShareGroupMetadata)", "record type 99"]
+    assert into.unread == {"record type 17": 2, "record type 99": 1}
+    assert [line["what"] for line in said] == ["record type 17 (StreamsGroupMetadata)", "record type 99"]
 
 
 def test_groups_are_served_one_by_one_while_others_are_made_ready(monkeypatch: pytest.MonkeyPatch) -> None:

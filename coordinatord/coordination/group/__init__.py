@@ -43,5 +43,6 @@ terminate.py  the end of a group
 describe.py   the responses to DescribeGroups and ListGroups
 classic/      the classic protocol: join, sync, heartbeat, leave
 consumer/     the consumer protocol of KIP-848: assignors
+share/        share groups (KIP-932)
 offsets/      committed offsets, of members, of other clients and of transactions
 """

@@ -12,14 +12,16 @@ from kafka_wire.errors import ErrorCode
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
+SHARE = "share"
 """The group types that ListGroups returns."""
 
 
 def describe(group: Group | None, group_id: str, version: int) -> DescribedGroup:
     """Return a group's state and members. A group that does not exist is Dead, from v6 with an error (KIP-1043). A
-    group of the consumer protocol is Dead, too: ConsumerGroupDescribe describes it.
+    group of the consumer protocol is Dead, too: ConsumerGroupDescribe describes it, as ShareGroupDescribe does share
+    groups.
     """
-    if group is None or not group.exists or group.consumer is not None:
+    if group is None or not group.exists or group.consumer is not None or group.share is not None:
         if version >= 6:
             is_there = group is not None and group.exists
             return DescribedGroup(
@@ -54,12 +56,12 @@ def list_group(group: Group, states: Set[str] = frozenset(), types: Set[str] = f
     """Return the group's entry in ListGroups; None if the group does not exist, or does not match the filters."""
     if not group.exists:
         return None
-    consumer = group.consumer
-    state = group.state.value if consumer is None else consumer.state.shown
-    group_type = CLASSIC if consumer is None else CONSUMER
+    modern = group.share or group.consumer
+    state = group.state.value if modern is None else modern.state.shown
+    group_type = SHARE if group.share is not None else CLASSIC if modern is None else CONSUMER
     if (states and state.lower() not in states) or (types and group_type not in types):
         return None
-    protocol_type = group.protocol_type or "" if consumer is None else CONSUMER
+    protocol_type = group.protocol_type or "" if modern is None else group_type
     return ListedGroup(group.group_id, protocol_type, state, group_type)
 
 

@@ -3,7 +3,8 @@
 The durable state of a classic group is its committed offsets, the offsets of open transactions, and the last logged
 GroupMetadataValue (generation, protocol, leader, members, and their assignments at the last sync; no members for an
 Empty group). A load uses the members of that value once, to build `group.members`, and then drops them from the value.
-A group of the consumer protocol has offsets, too, and the records of consumer/replay.py. `replay` applies one record of
+A group of the consumer protocol has offsets, too, and the records of consumer/replay.py; a share group has those of
+share/replay.py. `replay` applies one record of
 `__consumer_offsets`, both live and at start-up, so log and memory cannot differ. All records except plain commits,
 which every member sends every few seconds, increment `Group.version`.
 """
@@ -15,9 +16,10 @@ from typing import Any
 from coordinatord.coordination.group.consumer.replay import replay_consumer
 from coordinatord.coordination.group.offsets.pending import PendingOffsets
 from coordinatord.coordination.group.result import Result
+from coordinatord.coordination.group.share.replay import replay_share
 from coordinatord.coordination.group.state import Group
 from kafka_wire.codecs import maker
-from kafka_wire.records.keys import CONSUMER_GROUP_KEYS
+from kafka_wire.records.keys import CONSUMER_GROUP_KEYS, SHARE_GROUP_KEYS
 from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 
 _group_logged = maker(GroupMetadataValue)
@@ -41,6 +43,9 @@ def replay(group: Group, key: Any, value: Any, producer_id: int = NO_PRODUCER_ID
         replay_metadata(group, value)
     elif type(key) in CONSUMER_GROUP_KEYS:
         group.consumer = replay_consumer(group.consumer, key, value)
+        group.exists = _is_left(group)
+    elif type(key) in SHARE_GROUP_KEYS:
+        group.share = replay_share(group.share, key, value)
         group.exists = _is_left(group)
     else:
         raise AssertionError(f"a group has no records of {type(key).__name__}")
@@ -121,7 +126,7 @@ def drop_logged_members(group: Group) -> None:
 
 def _is_left(group: Group) -> bool:
     """Return whether the log contains any state of the group."""
-    is_a_group = group.metadata is not None or group.consumer is not None
+    is_a_group = group.metadata is not None or group.consumer is not None or group.share is not None
     return is_a_group or bool(group.offsets) or group.pending is not None
 
 

@@ -15,8 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from coordinatord.coordination.group.consumer.state import ConsumerState
-from coordinatord.coordination.group.states import GroupState
+from coordinatord.coordination.group.states import AnyState
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 
 SESSION = "session"
@@ -55,12 +54,12 @@ class Cancel(NamedTuple):
 
 class Transition(NamedTuple):
     """A change of the group's state; `generation_id` is the one after the
-    change (in a consumer group: the group epoch).
+    change (in a consumer or share group: the group epoch).
     """
 
     group_id: str
-    old: GroupState | ConsumerState
-    new: GroupState | ConsumerState
+    old: AnyState
+    new: AnyState
     generation_id: int
     reason: str
 

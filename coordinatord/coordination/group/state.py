@@ -1,10 +1,11 @@
 """A group: its members, its committed offsets, its limits.
 
-A group with `consumer` set uses the consumer protocol (KIP-848): consumer/state.py. Then `state` is Empty and all
+A group with `consumer` set uses the consumer protocol (KIP-848): consumer/state.py; one with `share` is a share group
+(KIP-932): share/state.py. Then `state` is Empty and all
 fields of classic members are at their defaults; offsets, transactions and `version` are as in a classic group.
 
-**Durable** state (`offsets`, `pending`, `metadata`, `consumer`) is written by `replay` alone and equals the content of
-the log. All other state is **volatile**: written by steps, never logged, rebuilt by `restore`.
+**Durable** state (`offsets`, `pending`, `metadata`, `consumer`, `share`) is written by `replay` alone and equals the
+content of the log. All other state is **volatile**: written by steps, never logged, rebuilt by `restore`.
 
 `Group.version` increases with every change that the response to a heartbeat or a commit depends on: the state, the
 generation, the members, their instance ids, open transactions, and every record but a plain commit. If the version has
@@ -21,6 +22,7 @@ from typing import Any, Final
 from coordinatord.coordination.group.consumer.state import ConsumerGroup, GroupEnvironment
 from coordinatord.coordination.group.offsets.pending import PendingOffsets
 from coordinatord.coordination.group.result import Result, Schedule, Transition
+from coordinatord.coordination.group.share.state import ShareGroup
 from coordinatord.coordination.group.states import (
     COMPLETING_REBALANCE,
     DEAD,
@@ -120,6 +122,7 @@ class Group:
     pending: PendingOffsets | None = None  # None: no transaction is open
     metadata: GroupMetadataValue | None = None  # includes the members only from a load until `restore`
     consumer: ConsumerGroup | None = None
+    share: ShareGroup | None = None
     exists: bool = False  # False: not created yet, or deleted; then the shell drops the group after the step
 
     # volatile

@@ -1,5 +1,5 @@
 """The states of a classic group and their transitions; the states of consumer groups and their members, which
-consumer/state.py explains; and the rebalance ledger's names of causes.
+consumer/state.py explains; those of share groups; and the rebalance ledger's names of causes.
 
 | state               | members                                   | leaves it when                                     |
 |---------------------|-------------------------------------------|----------------------------------------------------|
@@ -66,6 +66,22 @@ class ConsumerState(Enum):
     RECONCILING = "Reconciling"
     STABLE = "Stable"
     DEAD = "Dead"
+
+
+class ShareState(Enum):
+    """Kafka's ShareGroupState; `shown` is the name in ListGroups."""
+
+    def __init__(self, shown: str) -> None:
+        self.shown = shown
+
+    __hash__ = object.__hash__
+
+    EMPTY = "Empty"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+AnyState = GroupState | ConsumerState | ShareState
 
 
 class MemberState(IntEnum):

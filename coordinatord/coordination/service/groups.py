@@ -221,9 +221,10 @@ class Coordinator(Actors[GroupActor]):
             self.tell_of_deletion(actor, event)
 
     def tell_of_deletion(self, actor: GroupActor, event: TopicDeleted) -> None:
-        """Make a group delete the offsets committed for a topic, if it has any."""
+        """Make a group delete the offsets committed for a topic, if it has any; a share group forgets the topic."""
         topic, pending = event.topic, actor.group.pending
-        if topic in actor.group.offsets or (pending is not None and any(topic == name for name, _ in pending)):
+        is_pending = pending is not None and any(topic == name for name, _ in pending)
+        if is_pending or topic in actor.group.offsets or actor.group.share is not None:
             actor.tell(event)
 
     def expire_offsets(
@@ -271,7 +272,7 @@ class Coordinator(Actors[GroupActor]):
     def observe(self, actor: GroupActor, result: Result, now_ms: int) -> None:
         """Write one log line per transition with its reason, and the ledger."""
         changes, group = result.changes, actor.group
-        if self.ledger is not None:
+        if self.ledger is not None and group.share is None:
             if not (result.transitions or result.ended) and len(changes) == 1 and group.consumer is None:
                 change = changes[0]
                 if type(change) is Joined and not change.is_new:  # still waiting for members: nearly every join
@@ -284,9 +285,9 @@ class Coordinator(Actors[GroupActor]):
                 self.metrics.members_removed[change.cause] += 1
                 has_lost_members = has_lost_members or change.cause != Cause.REPLACED
         if result.trigger is not None:
-            is_classic = group.consumer is None
-            self.metrics.rebalance("classic" if is_classic else "consumer", result.trigger.kind)
-            if not (is_classic or has_lost_members):
+            kind = "share" if group.share is not None else "classic" if group.consumer is None else "consumer"
+            self.metrics.rebalance(kind, result.trigger.kind)
+            if kind == "consumer" and not has_lost_members:
                 self.metrics.consumer_group_rebalances += 1
         if self.draining:
             return  # every group becomes Dead; one line says that the daemon stops
@@ -307,23 +308,31 @@ class Coordinator(Actors[GroupActor]):
     def state_counts(self) -> dict[str, float]:
         """Return the number of classic groups by state. Scrapes call this from another thread."""
         groups = [actor.group for actor in list(self.actors.values())]
-        return dict(Counter(group.state.value for group in groups if group.consumer is None))
+        return dict(Counter(group.state.value for group in groups if group.consumer is None and group.share is None))
 
     def consumer_state_counts(self) -> dict[str, float]:
         """Return the number of consumer groups by state. Scrapes call this from another thread."""
         consumers = [actor.group.consumer for actor in list(self.actors.values())]
         return dict(Counter(each.state.value for each in consumers if each is not None))
 
+    def share_state_counts(self) -> dict[str, float]:
+        """Return the number of share groups by state. Scrapes call this from another thread."""
+        shares = [actor.group.share for actor in list(self.actors.values())]
+        return dict(Counter(each.state.value for each in shares if each is not None))
+
     def member_counts(self) -> dict[str, float]:
         """Return the number of members of all groups by protocol. Scrapes call this from another thread."""
-        classic = consumer = 0
+        classic = consumer = share = 0
         for actor in list(self.actors.values()):
             classic += len(actor.group.members)
             consumers = actor.group.consumer
             if consumers is not None:
                 classic += consumers.classic_members
                 consumer += len(consumers.members) - consumers.classic_members
-        return {"classic": classic, "consumer": consumer}
+            shares = actor.group.share
+            if shares is not None:
+                share += len(shares.members)
+        return {"classic": classic, "consumer": consumer, **({"share": share} if share else {})}
 
     def offset_count(self) -> int:
         """Return the number of committed offsets of all groups. Scrapes call this from another thread."""

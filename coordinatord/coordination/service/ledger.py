@@ -18,7 +18,6 @@ from typing import Any
 import orjson
 
 from coordinatord.base.observe.logger import get_logger
-from coordinatord.coordination.group.consumer.state import ConsumerState
 from coordinatord.coordination.group.result import NO_REASON, Dropped, Joined, Result, Transition, Trigger
 from coordinatord.coordination.group.state import Group
 from coordinatord.coordination.group.states import (
@@ -27,8 +26,8 @@ from coordinatord.coordination.group.states import (
     EMPTY,
     PREPARING_REBALANCE,
     STABLE,
+    AnyState,
     Cause,
-    GroupState,
 )
 from coordinatord.coordination.service.epoch_ledger import EndedEpoch, told_trigger, under_way
 from kafka_wire.records.rebalance_ledger import CLASSIC_VERSION, Outcome
@@ -315,7 +314,7 @@ class Ledger:
         rebalance.members_before = members_before
         return rebalance
 
-    def _follow(self, group: Group, rebalance: Rebalance, state: GroupState | ConsumerState, now_ms: int) -> None:
+    def _follow(self, group: Group, rebalance: Rebalance, state: AnyState, now_ms: int) -> None:
         if state is COMPLETING_REBALANCE:
             rebalance.joined_ms = now_ms
         elif state is STABLE:

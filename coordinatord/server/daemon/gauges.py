@@ -41,7 +41,9 @@ def watch(daemon: Any) -> None:
 
 def _group_counts(coordinator: Any) -> dict[str, float]:
     consumer = sum(coordinator.consumer_state_counts().values())
-    return {"classic": len(coordinator.actors) - consumer, "consumer": consumer}
+    share = sum(coordinator.share_state_counts().values())
+    counts = {"classic": len(coordinator.actors) - consumer - share, "consumer": consumer}
+    return {**counts, "share": share} if share else counts
 
 
 def put_pages(daemon: Any) -> None:

@@ -177,6 +177,8 @@ class Watched:
     def _members_now(self, group: Group) -> Members:
         """Return the group's members in the form that the rules need."""
         size, consumer = _size(group), group.consumer
+        if group.share is not None:
+            return Members(bool(size), topics=frozenset(group.share.subscribed_topics()))
         if size and consumer is None:
             return Members(True, topics=group.subscribed_topics)
         if size and consumer is not None:
@@ -219,10 +221,10 @@ class Watched:
 
     def _group(self, group: Group, rows: list[Now], now_ms: int) -> GroupView:
         history = self._history(group.group_id)
-        is_simple = group.protocol_type is None and group.consumer is None
+        is_simple = group.protocol_type is None and group.consumer is None and group.share is None
         return GroupView(
             group_id=group.group_id,
-            group_type="consumer" if group.consumer is not None else "classic",
+            group_type=_type(group),
             now=group_now(rows) if rows else None,
             rows=rows,
             members=None if is_simple else _size(group),
@@ -260,7 +262,14 @@ def _assigned(group: Group, data: bytes) -> frozenset[TopicPartition]:
 
 
 def _size(group: Group) -> int:
-    return len(group.members) if group.consumer is None else len(group.consumer.members)
+    modern = group.share or group.consumer
+    return len(group.members) if modern is None else len(modern.members)
+
+
+def _type(group: Group) -> str:
+    if group.share is not None:
+        return "share"
+    return "classic" if group.consumer is None else "consumer"
 
 
 def _deadlines(group: Group) -> list[Deadline]:

@@ -4,7 +4,7 @@ before it.
 The key's int16 is the record type (Kafka's `CoordinatorRecordType`), the value's int16 is its version. A null value is
 a tombstone. Versions written are those of Kafka 4.3's `GroupCoordinatorRecordHelpers`: GroupMetadata v3 and
 OffsetCommit v4, or v1 if an OffsetCommit request v2-v4 set a retention time, which no other version can hold; v0 for
-the records of consumer groups (KIP-848).
+the records of consumer groups (KIP-848) and share groups (KIP-932).
 """
 
 from __future__ import annotations
@@ -32,6 +32,20 @@ from kafka_wire.records.consumer_group import (
     ConsumerGroupTargetAssignmentMetadataValue,
 )
 from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from kafka_wire.records.share_group import (
+    ShareGroupCurrentMemberAssignmentKey,
+    ShareGroupCurrentMemberAssignmentValue,
+    ShareGroupMemberMetadataKey,
+    ShareGroupMemberMetadataValue,
+    ShareGroupMetadataKey,
+    ShareGroupMetadataValue,
+    ShareGroupStatePartitionMetadataKey,
+    ShareGroupStatePartitionMetadataValue,
+    ShareGroupTargetAssignmentMemberKey,
+    ShareGroupTargetAssignmentMemberValue,
+    ShareGroupTargetAssignmentMetadataKey,
+    ShareGroupTargetAssignmentMetadataValue,
+)
 from kafka_wire.records.varint import VARINT
 from kafka_wire.schema import ZERO_UUID, schema_of
 
@@ -51,9 +65,20 @@ CONSUMER_GROUP_KEYS: dict[type[Any], type[Any]] = {
 }
 """The keys of consumer groups (KIP-848) and their values."""
 
-CONSUMER_GROUP_VALUES = frozenset(CONSUMER_GROUP_KEYS.values())
+SHARE_GROUP_KEYS: dict[type[Any], type[Any]] = {
+    ShareGroupMemberMetadataKey: ShareGroupMemberMetadataValue,
+    ShareGroupMetadataKey: ShareGroupMetadataValue,
+    ShareGroupTargetAssignmentMetadataKey: ShareGroupTargetAssignmentMetadataValue,
+    ShareGroupTargetAssignmentMemberKey: ShareGroupTargetAssignmentMemberValue,
+    ShareGroupCurrentMemberAssignmentKey: ShareGroupCurrentMemberAssignmentValue,
+    ShareGroupStatePartitionMetadataKey: ShareGroupStatePartitionMetadataValue,
+}
+"""The keys of share groups (KIP-932) and their values."""
 
-RECORD_TYPE_OF: dict[type[Any], int] = {key: schema_of(key).api_key or 0 for key in CONSUMER_GROUP_KEYS}
+_MODERN_KEYS = {**CONSUMER_GROUP_KEYS, **SHARE_GROUP_KEYS}
+_MODERN_VALUES = frozenset(_MODERN_KEYS.values())
+
+RECORD_TYPE_OF: dict[type[Any], int] = {key: schema_of(key).api_key or 0 for key in _MODERN_KEYS}
 """Record type (the int16 before the key) of each of these classes."""
 
 KEY_TYPES: dict[int, type[Any]] = {
@@ -62,12 +87,12 @@ KEY_TYPES: dict[int, type[Any]] = {
     2: GroupMetadataKey,
     **{record_type: key for key, record_type in RECORD_TYPE_OF.items()},
 }
-"""Record type (the int16 before a key) -> key class. More types exist (share, streams): UnknownRecordError."""
+"""Record type (the int16 before a key) -> key class. More types exist (streams): UnknownRecordError."""
 
 VALUE_TYPES: dict[type[Any], type[Any]] = {
     OffsetCommitKey: OffsetCommitValue,
     GroupMetadataKey: GroupMetadataValue,
-    **CONSUMER_GROUP_KEYS,
+    **_MODERN_KEYS,
 }
 
 
@@ -116,10 +141,10 @@ def encode_key(key: Any) -> bytes:
 
 
 def _key_encoder(cls: type[Any]) -> Callable[[Any, bytearray], None]:
-    """Return the encoder for a consumer group's keys of a class; it is looked up when the first key is written, since
-    few daemons write any.
+    """Return the encoder for a consumer or share group's keys of a class; it is looked up when the first key is
+    written, since few daemons write any.
     """
-    if cls not in CONSUMER_GROUP_KEYS:
+    if cls not in _MODERN_KEYS:
         raise errors.EncodeError(f"{cls.__name__} is not a key of __consumer_offsets")
     found = _key_encoders[cls] = encoder(cls, 0)
     return found
@@ -152,7 +177,7 @@ def encode_value(value: Any) -> bytes:
 
 def _value_encoder(cls: type[Any]) -> Callable[[Any, bytearray], None]:
     """Return the encoder for values of a class, looked up as in `_key_encoder`."""
-    if cls not in CONSUMER_GROUP_VALUES:
+    if cls not in _MODERN_VALUES:
         raise errors.EncodeError(f"{cls.__name__} is not a value of __consumer_offsets")
     found = _value_encoders[cls] = encoder(cls, CONSUMER_GROUP_VALUE_VERSION)
     return found

@@ -62,6 +62,8 @@ from coordinatord.coordination.group.result import (
     TimerKey,
     Trigger,
 )
+from coordinatord.coordination.group.share.step import restore as restore_share
+from coordinatord.coordination.group.share.step import share_step
 from coordinatord.coordination.group.state import HEARTBEAT_RESULTS, NEVER, Group, Member, heartbeat_error
 from coordinatord.coordination.group.states import DEAD, PREPARING_REBALANCE, STABLE, Cause, Why
 from coordinatord.coordination.group.terminate import terminate
@@ -86,6 +88,8 @@ def step(group: Group, event: Any, now_ms: int) -> Result:
     """Handle one event: one of events.py, a HeartbeatRequest or an OffsetDeleteRequest."""
     if group.consumer is not None:
         return consumer_step(group, event, now_ms)
+    if group.share is not None:
+        return share_step(group, event, now_ms)
     return HANDLERS[type(event)](group, event, now_ms)
 
 
@@ -153,11 +157,8 @@ def restore(group: Group, now_ms: int) -> Result:
 
     The log holds each member's metadata for the selected protocol only: a member that rejoins with more has changed.
     """
-    if group.consumer is not None:
-        group.current_state_timestamp_ms = now_ms
-        if group.surroundings is None:
-            return NOTHING
-        return restore_consumer(group, group.consumer, group.surroundings, now_ms)
+    if group.consumer is not None or group.share is not None:
+        return _restore_modern(group, now_ms)
     result = Result()
     metadata = group.metadata
     if metadata is None:
@@ -204,6 +205,16 @@ def restore(group: Group, now_ms: int) -> Result:
         text = f"loaded with more than {group.settings.max_size} members"
         prepare_rebalance(group, Trigger(Why.TOO_MANY_MEMBERS, text), now_ms, result)
     return result
+
+
+def _restore_modern(group: Group, now_ms: int) -> Result:
+    group.current_state_timestamp_ms = now_ms
+    if group.surroundings is None:
+        return NOTHING
+    if group.consumer is not None:
+        return restore_consumer(group, group.consumer, group.surroundings, now_ms)
+    assert group.share is not None
+    return restore_share(group, group.share, group.surroundings, now_ms)
 
 
 def _heartbeat_refusal(group: Group, request: HeartbeatRequest) -> ErrorCode | None:
@@ -267,6 +278,12 @@ HANDLERS: dict[type[Any], Callable[[Group, Any, int], Result]] = {
     HeartbeatRequest: heartbeat,
     OffsetDeleteRequest: delete_offsets,
     events.ConsumerHeartbeat: consumer_step,
+    events.ShareHeartbeat: share_step,
+    events.ShareStateCreated: share_step,
+    events.AlterShareOffsets: share_step,
+    events.DeleteShareOffsets: share_step,
+    events.ShareOffsetsDeleted: share_step,
+    events.DeleteShareState: share_step,
     events.Join: join,
     events.Sync: sync,
     events.Leave: leave,

@@ -6,7 +6,7 @@ The first heartbeat that finds the group epoch ahead of the assignment epoch com
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from coordinatord.coordination.group.consumer.assignors import ASSIGNORS
@@ -31,7 +31,7 @@ from coordinatord.coordination.group.consumer.records import (
     target_record,
 )
 from coordinatord.coordination.group.consumer.sessions import next_slice
-from coordinatord.coordination.group.consumer.state import Assigning, ConsumerGroup, ConsumerMember, GroupEnvironment
+from coordinatord.coordination.group.consumer.state import Assigning, ConsumerGroup, GroupEnvironment, Resolved
 from coordinatord.coordination.group.consumer.topics import Topics
 from coordinatord.coordination.group.replay import write
 from coordinatord.coordination.group.result import Result, Trigger
@@ -178,11 +178,11 @@ def group_spec(consumer: ConsumerGroup, surroundings: GroupEnvironment, before: 
     replaced = [each for each in before.member_ids if each not in members]
     if member_id not in before.member_ids:
         order.append(member_id)
-    read = _Subscriptions(consumer, surroundings.topics)
+    read = SubscribedTopics(surroundings.topics, consumer.resolved)
     specs: dict[str, MemberSpec] = {}
     for each in order:
         member = members[each]
-        topic_ids, names = read.of(member, before.names if each == member_id else None)
+        topic_ids, names = read.of(member.topics, member.expression, before.names if each == member_id else None)
         specs[each] = MemberSpec(member.rack_id, member.instance_id, topic_ids, consumer.target.get(each, {}), names)
     # Kafka puts the new member into a map beside its predecessor, which it then removes: the order is that of a map
     # with both.
@@ -190,24 +190,26 @@ def group_spec(consumer: ConsumerGroup, surroundings: GroupEnvironment, before: 
     return GroupSpec(specs, consumer.is_homogeneous(), len(order) + 1 if is_put_first else 0)
 
 
-class _Subscriptions:
+class SubscribedTopics:
     """The topics that members subscribe to, in the order of Kafka's sets of their names."""
 
-    def __init__(self, consumer: ConsumerGroup, topics: Topics) -> None:
-        self._consumer = consumer
+    def __init__(self, topics: Topics, resolved: Mapping[str, Resolved]) -> None:
         self._topics = topics
+        self._resolved = resolved
         self._known: dict[tuple[frozenset[str], str | None], tuple[JavaSet[bytes], int]] = {}
 
-    def of(self, member: ConsumerMember, said: list[str] | None) -> tuple[JavaSet[bytes], int]:
+    def of(
+        self, subscribed: frozenset[str], expression: str | None, said: list[str] | None
+    ) -> tuple[JavaSet[bytes], int]:
         """Return topic ids, and the number of names, some of which may not exist. `said`: names in the order of the
         member's request; names from the log are sorted.
         """
-        key = member.topics, member.expression
+        key = subscribed, expression
         found = self._known.get(key) if said is None else None
         if found is not None:
             return found
-        names = name_set(sorted(member.topics) if said is None else said)
-        resolved = self._consumer.resolved.get(member.expression) if member.expression else None
+        names = name_set(sorted(subscribed) if said is None else said)
+        resolved = self._resolved.get(expression) if expression else None
         if resolved is not None and resolved.topics:
             matched = name_set(sorted(resolved.topics))
             names = union(names, matched) if names else matched

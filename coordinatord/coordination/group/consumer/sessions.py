@@ -5,6 +5,8 @@ As in classic groups, a heartbeat moves a session's deadline and no timer: a tim
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from coordinatord.coordination.group.consumer.state import NEVER, ConsumerGroup, ConsumerMember, Session
 from coordinatord.coordination.group.result import JOIN, SESSION, SYNC, Cancel, Result, Schedule, TimerKey
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -20,13 +22,19 @@ EXPRESSIONS = "expressions"
 """Kind of timer, of the group: resolve its expressions soon."""
 
 
+class WithSessions(Protocol):
+    """A group whose members have sessions of this kind: a consumer or a share group."""
+
+    sessions: dict[str, Session]
+
+
 def keep_alive(
-    group_id: str, consumer: ConsumerGroup, member_id: str, timeout_ms: int, now_ms: int, result: Result
+    group_id: str, group: WithSessions, member_id: str, timeout_ms: int, now_ms: int, result: Result
 ) -> None:
     """Extend a member's session to `now_ms + timeout_ms`."""
-    session = consumer.sessions.get(member_id)
+    session = group.sessions.get(member_id)
     if session is None:
-        session = consumer.sessions[member_id] = Session(timeout_ms)
+        session = group.sessions[member_id] = Session(timeout_ms)
     session.timeout_ms = timeout_ms
     session.deadline_ms = deadline_ms = now_ms + timeout_ms
     if deadline_ms < session.timer_ms:
@@ -86,9 +94,9 @@ def synced(group_id: str, consumer: ConsumerGroup, member_id: str, result: Resul
         result.timers.append(Cancel(TimerKey(group_id, SYNC, member_id)))
 
 
-def forget(group_id: str, consumer: ConsumerGroup, member_id: str, result: Result) -> None:
+def forget(group_id: str, group: WithSessions, member_id: str, result: Result) -> None:
     """Remove the deadlines and timers of a removed member."""
-    session = consumer.sessions.pop(member_id, None)
+    session = group.sessions.pop(member_id, None)
     if session is None:
         return
     deadlines = (

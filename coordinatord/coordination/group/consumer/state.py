@@ -149,6 +149,19 @@ class Assigning:
     """The heartbeat that waits for the assignment: heartbeat.Heard, or None."""
 
 
+class ShareLimits(Protocol):
+    """Settings of share groups, under Kafka's names; the methods use the group's own settings first."""
+
+    max_size: int  # group.share.max.size
+    initialize_retry_interval_ms: int  # group.share.initialize.retry.interval.ms
+
+    def session_timeout_ms(self, group_id: str) -> int: ...
+
+    def heartbeat_interval_ms(self, group_id: str) -> int: ...
+
+    def assignment_interval_ms(self, group_id: str) -> int: ...
+
+
 class Limits(Protocol):
     """Settings of consumer groups, under Kafka's names; the methods use the group's own settings first."""
 
@@ -172,10 +185,12 @@ class Limits(Protocol):
 
 
 class GroupEnvironment(NamedTuple):
-    """The node's topics and settings, as a consumer group sees them."""
+    """The node's topics and settings, as groups see them."""
 
     topics: Topics
     limits: Limits
+    share: ShareLimits | None = None
+    """None on a node without share groups."""
 
 
 @dataclass(slots=True, eq=False)

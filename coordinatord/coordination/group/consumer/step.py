@@ -20,6 +20,7 @@ from coordinatord.coordination.group.offsets.committed import commit, delete, de
 from coordinatord.coordination.group.offsets.transactional import commit_transactional, end_transaction
 from coordinatord.coordination.group.replay import write
 from coordinatord.coordination.group.result import NOTHING, Result, Transition, Trigger
+from coordinatord.coordination.group.share.step import share_step
 from coordinatord.coordination.group.state import Group
 from coordinatord.coordination.group.states import Why
 from coordinatord.coordination.group.terminate import terminate
@@ -120,6 +121,12 @@ HANDLERS: dict[type[Any], Callable[[Group, Any, int], Result]] = {
     HeartbeatRequest: _heartbeat,
     OffsetDeleteRequest: delete_offsets,
     events.ConsumerHeartbeat: heartbeat,
+    events.ShareHeartbeat: share_step,
+    events.ShareStateCreated: share_step,
+    events.AlterShareOffsets: share_step,
+    events.DeleteShareOffsets: share_step,
+    events.ShareOffsetsDeleted: share_step,
+    events.DeleteShareState: share_step,
     events.Join: _join,
     events.Sync: _sync,
     events.Leave: _leave,

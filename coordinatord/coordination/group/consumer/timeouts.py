@@ -59,7 +59,7 @@ def restore(group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironmen
     return result
 
 
-def _session_due(session: Session, now_ms: int) -> int | None:
+def session_due(session: Session, now_ms: int) -> int | None:
     """Return 0 if the session has expired; None if there is no deadline; else the deadline."""
     if min(now_ms, session.timer_ms) < session.deadline_ms:
         # The member has sent a request since; see classic/step.py for a deadline that has passed, too.
@@ -83,7 +83,7 @@ def _due(deadline_ms: int, now_ms: int) -> int | None:
 
 
 _DUE: dict[str, Callable[[Session, int], int | None]] = {
-    SESSION: _session_due,
+    SESSION: session_due,
     REVOKE: _revoke_due,
     JOIN: lambda session, now_ms: _due(session.join_deadline_ms, now_ms),
     SYNC: lambda session, now_ms: _due(session.sync_deadline_ms, now_ms),

@@ -177,6 +177,8 @@ def has_no_members(group: Group) -> bool:
     """Return whether the group has no members. For a Dead group the result has no meaning."""
     if group.consumer is not None:
         return not group.consumer.members
+    if group.share is not None:
+        return not group.share.members
     return group.state is EMPTY
 
 

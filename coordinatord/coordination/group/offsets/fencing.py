@@ -37,6 +37,8 @@ def commit_refusal(
     """
     if group.state is DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if group.share is not None:
+        return ErrorCode.GROUP_ID_NOT_FOUND
     if not group.exists:
         return None if generation_id < 0 else absent_error
     if generation_id < 0 and group.state is EMPTY:

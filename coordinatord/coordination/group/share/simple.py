@@ -195,10 +195,8 @@ class _Sharing(Generic[K]):
             holders = self._holders[key]
             while len(holders) < self._limit:
                 if at == len(unfilled):
-                    if not has_assigned:
+                    if not has_assigned or not unfilled:
                         break
-                    if not unfilled:
-                        raise PartitionAssignorError("no member lacks partitions")  # NoSuchElementException in Kafka
                     at, has_assigned = 0, False
                 member = unfilled[at]
                 at += 1
