@@ -133,8 +133,8 @@ class _PendingShareFetch:
     """One request in progress."""
 
     __slots__ = (
-        "_deadline_ms", "_is_large", "_session_epoch", "_timer", "acknowledged", "committed_only", "context", "errors",
-        "fetched", "handler", "key", "max_bytes", "min_bytes", "present", "request", "session",
+        "_deadline_ms", "_is_large", "_known_bytes", "_session_epoch", "_timer", "acknowledged", "committed_only",
+        "context", "errors", "fetched", "handler", "key", "max_bytes", "min_bytes", "present", "request", "session",
     )  # fmt: skip
 
     def __init__(
@@ -163,6 +163,8 @@ class _PendingShareFetch:
         self._timer: Cancellable | None = None
         self._deadline_ms = 0
         self._is_large = False
+        #: by partition: an offset, and the readable bytes from there on, without those that became visible since
+        self._known_bytes: dict[PartitionKey, tuple[int, int]] = {}
 
     def begin(self, *, acknowledges: bool) -> None:
         """Apply the acknowledgements, then acquire or park."""
@@ -233,7 +235,7 @@ class _PendingShareFetch:
     def _has_enough(self, ready: Ready) -> bool:
         readable = 0
         share_bytes = max(1, self.max_bytes // len(ready))
-        for _key, partition, actor in ready:
+        for key, partition, actor in ready:
             offset = next_fetch_offset(actor.share)
             if hindrance(partition, offset) is not None:
                 return True
@@ -242,10 +244,18 @@ class _PendingShareFetch:
                     continue
                 if self.min_bytes <= 1:
                     return True
-                readable += len(partition.log.read(offset, share_bytes))
+                readable += self._readable(key, partition, offset, share_bytes)
             except UNREADABLE:  # `_acquire` reports the error
                 return True
         return readable >= self.min_bytes
+
+    def _readable(self, key: PartitionKey, partition: Partition, offset: int, max_bytes: int) -> int:
+        """Return the readable bytes from `offset` on. The log is read only when the offset has changed."""
+        log = partition.log
+        known = self._known_bytes.get(key)
+        if known is None or known[0] != offset:
+            known = self._known_bytes[key] = offset, len(log.read(offset, max_bytes)) - log.visible_bytes
+        return min(max_bytes, known[1] + log.visible_bytes)
 
     def _park(self) -> None:
         now_ms = self.handler.now_ms()
