@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from coordinatord.base.config.address import WILDCARDS
 from coordinatord.base.config.settings import Settings
+from coordinatord.base.config.share import AT_MOST as SHARE_AT_MOST
 from coordinatord.base.config.table import TABLE
 
 AT_MOST = (
@@ -18,6 +19,7 @@ AT_MOST = (
     ("group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
     ("group.consumer.min.assignment.interval.ms", "group.consumer.assignment.interval.ms"),
     ("group.consumer.assignment.interval.ms", "group.consumer.max.assignment.interval.ms"),
+    *SHARE_AT_MOST,
 )
 """Pairs of settings: the first may be at most the second."""
 
@@ -26,7 +28,10 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 LOCAL = ("127.0.0.1", "::1", "localhost")
 """Hosts that only this machine reaches."""
 
-LESS_THAN = (("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"),)
+LESS_THAN = (
+    ("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"),
+    ("group.share.heartbeat.interval.ms", "group.share.session.timeout.ms"),
+)
 
 
 def between_nodes(settings: Settings) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from coordinatord.base.config.access import AdmissionSettings
 from coordinatord.base.config.security import optional_text
 from coordinatord.base.config.setting_types import Setting, declared, integer, parsed, storage_address
+from coordinatord.base.config.share import ShareSettings
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class StorageSettings(AdmissionSettings):
+class StorageSettings(ShareSettings):
     """The settings of the storage: see docs/postgresql.md."""
 
     storage: str = parsed(

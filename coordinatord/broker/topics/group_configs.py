@@ -2,11 +2,13 @@
 
 Each request's changes replace `<data>/groups.json` once, whole and durably, as with topics.json. As in Kafka, a group
 need not exist to have settings, and keeps them when it is deleted. Of Kafka's group settings, those of the consumer
-protocol are served; `offsets.retention.minutes` is our addition: in Kafka it is a broker setting only.
+protocol and of share groups are served; `offsets.retention.minutes` is our addition: in Kafka it is a broker setting
+only.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
 
@@ -35,7 +37,21 @@ RETENTION = "offsets.retention.minutes"
 SESSION_TIMEOUT = "consumer.session.timeout.ms"
 HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
 ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
+SHARE_SESSION_TIMEOUT = "share.session.timeout.ms"
+SHARE_HEARTBEAT_INTERVAL = "share.heartbeat.interval.ms"
+SHARE_ASSIGNMENT_INTERVAL = "share.assignment.interval.ms"
+SHARE_RECORD_LOCK_DURATION = "share.record.lock.duration.ms"
+SHARE_DELIVERY_COUNT_LIMIT = "share.delivery.count.limit"
+SHARE_PARTITION_MAX_RECORD_LOCKS = "share.partition.max.record.locks"
+SHARE_AUTO_OFFSET_RESET = "share.auto.offset.reset"
+SHARE_ISOLATION_LEVEL = "share.isolation.level"
+SHARE_RENEW_ACKNOWLEDGE = "share.renew.acknowledge.enable"
 NO_RETENTION = -1
+
+_DURATION = re.compile(
+    r"P(?=.)(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{0,9}))?S)?)?", re.IGNORECASE | re.ASCII
+)
+_DAY_MS, _HOUR_MS, _MINUTE_MS = 86_400_000, 3_600_000, 60_000
 
 
 def _not_zero(name: str, minutes: Value) -> None:
@@ -43,8 +59,32 @@ def _not_zero(name: str, minutes: Value) -> None:
         raise InvalidConfig(f"Invalid value 0 for configuration {name}: Value must be at least 1, or -1 for never")
 
 
-def _of_consumers(name: str, default: int, minimum: int, doc: str) -> TopicConfig:
-    """Return the row of a consumer protocol setting: `consumer.…` of a group, `group.consumer.…` of the broker."""
+def reset_duration_ms(text: str) -> int | None:
+    """Return the duration of a share.auto.offset.reset of `by_duration:PnDTnHnMn.nS` in ms; None if it has none. Raises
+    ValueError for a value that is not valid.
+    """
+    if text in ("earliest", "latest"):
+        return None
+    found = _DURATION.fullmatch(text.removeprefix("by_duration:")) if text.startswith("by_duration:") else None
+    if found is None:
+        raise ValueError(text)
+    days, hours, minutes, seconds = (int(each or 0) for each in found.groups()[:4])
+    fraction_ms = int((found[5] or "").ljust(9, "0")) // 1_000_000
+    return days * _DAY_MS + hours * _HOUR_MS + minutes * _MINUTE_MS + seconds * 1_000 + fraction_ms
+
+
+def _is_reset(name: str, value: Value) -> None:
+    try:
+        reset_duration_ms(str(value))
+    except ValueError:
+        raise InvalidConfig(
+            f"Invalid value {value} for configuration {name}: Invalid value `{value}` for configuration {name}. "
+            "The value must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
+        ) from None
+
+
+def _of_groups(name: str, default: int, minimum: int, doc: str) -> TopicConfig:
+    """Return the row of a setting of a protocol: `consumer.…` of a group, `group.consumer.…` of the broker."""
     attribute = f"group.{name}".replace(".", "_")
     return TopicConfig(
         name, ConfigType.INT, default, doc, minimum=minimum, broker_names=(f"group.{name}",),
@@ -52,31 +92,60 @@ def _of_consumers(name: str, default: int, minimum: int, doc: str) -> TopicConfi
     )  # fmt: skip
 
 
-TABLE: dict[str, TopicConfig] = {
-    SESSION_TIMEOUT: _of_consumers(
+_ROWS = [
+    _of_groups(
         SESSION_TIMEOUT, 45_000, 1, "The timeout to detect client failures when using the consumer group protocol."
     ),
-    HEARTBEAT_INTERVAL: _of_consumers(
-        HEARTBEAT_INTERVAL, 5_000, 1, "The heartbeat interval given to the members of a consumer group."
+    _of_groups(HEARTBEAT_INTERVAL, 5_000, 1, "The heartbeat interval given to the members of a consumer group."),
+    _of_groups(ASSIGNMENT_INTERVAL, 1_000, 0, "The interval between assignment updates for a consumer group."),
+    _of_groups(
+        SHARE_SESSION_TIMEOUT, 45_000, 1, "The timeout to detect client failures when using the share group protocol."
     ),
-    ASSIGNMENT_INTERVAL: _of_consumers(
-        ASSIGNMENT_INTERVAL, 1_000, 0, "The interval between assignment updates for a consumer group."
+    _of_groups(SHARE_HEARTBEAT_INTERVAL, 5_000, 1, "The heartbeat interval given to the members of a share group."),
+    _of_groups(SHARE_ASSIGNMENT_INTERVAL, 1_000, 0, "The interval between assignment updates for a share group."),
+    _of_groups(
+        SHARE_RECORD_LOCK_DURATION, 30_000, 1_000,
+        "The record acquisition lock duration in milliseconds for share groups.",
     ),
-    RETENTION: TopicConfig(
+    _of_groups(
+        SHARE_DELIVERY_COUNT_LIMIT, 5, 2,
+        "The maximum number of delivery attempts for a record delivered to a share group.",
+    ),
+    _of_groups(SHARE_PARTITION_MAX_RECORD_LOCKS, 2_000, 100, "Share-group record lock limit per share-partition."),
+    TopicConfig(
+        SHARE_AUTO_OFFSET_RESET, ConfigType.STRING, "latest",
+        "The start offset of a share partition: earliest, latest, or by_duration:PnDTnHnMn.nS before now.",
+        check=_is_reset,
+    ),
+    TopicConfig(
+        SHARE_ISOLATION_LEVEL, ConfigType.STRING, "read_uncommitted",
+        "Whether a share group gets records of transactions that were aborted or are open.",
+        allowed=("read_committed", "read_uncommitted"),
+    ),
+    TopicConfig(
+        SHARE_RENEW_ACKNOWLEDGE, ConfigType.BOOLEAN, True,
+        "Whether the renew acknowledge type is enabled for the share group.",
+    ),
+    TopicConfig(
         RETENTION, ConfigType.INT, 10_080,
         "Minutes after which the offsets of an empty group, or of topics that it no longer reads, go. -1: never.",
         minimum=NO_RETENTION, check=_not_zero, broker_names=(RETENTION,),
         from_settings=lambda settings: settings.offsets_retention_minutes,
     ),
-}  # fmt: skip
+]  # fmt: skip
 
+TABLE: dict[str, TopicConfig] = {row.name: row for row in _ROWS}
 
 BOUNDS = {
-    SESSION_TIMEOUT: ("group.consumer.min.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
-    HEARTBEAT_INTERVAL: ("group.consumer.min.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
-    ASSIGNMENT_INTERVAL: ("group.consumer.min.assignment.interval.ms", "group.consumer.max.assignment.interval.ms"),
+    name: tuple(f"group.{family}.{bound}.{rest}" for bound in ("min", "max"))
+    for name in TABLE
+    for family, _, rest in (name.partition("."),)
+    if f"group.{name}" in TABLE[name].broker_names
 }
 """Broker settings that are the bounds of a group's settings. Values that were set under other bounds are capped."""
+
+_FAMILIES = ((SESSION_TIMEOUT, HEARTBEAT_INTERVAL), (SHARE_SESSION_TIMEOUT, SHARE_HEARTBEAT_INTERVAL))
+"""The first must be greater than the second."""
 
 
 class GroupConfigs:
@@ -94,7 +163,7 @@ class GroupConfigs:
         self._own: dict[str, dict[str, str]] = {}
         self.changes = 0
         self._retention_ms: dict[str, int] = {}
-        self._numbers: dict[str, dict[str, int]] = {}  # settings of the consumer protocol
+        self._numbers: dict[str, dict[str, int]] = {}  # settings with bounds
         self._take(self._read())
         self._warn_of_capped()
 
@@ -131,7 +200,7 @@ class GroupConfigs:
         return self._settings.offsets_retention_ms if found is None else found
 
     def number(self, group_id: str, name: str, default: int) -> int:
-        """Return a setting of the consumer protocol; `default` if the group has no own value."""
+        """Return a setting of the consumer protocol or of share groups; `default` if the group has no own value."""
         own = self._numbers.get(group_id)
         return default if own is None else own.get(name, default)
 
@@ -139,11 +208,11 @@ class GroupConfigs:
         """Check settings for a group. Raises InvalidConfig if they are not valid."""
         for name, text in own.items():
             parse(_row(name), text)
-        self._check_consumer(own)
+        self._check_bounds(own)
 
-    def _check_consumer(self, own: Mapping[str, str]) -> None:
-        """Check Kafka's rules for settings of the consumer protocol: values within the broker's bounds, and a session
-        timeout above the heartbeat interval.
+    def _check_bounds(self, own: Mapping[str, str]) -> None:
+        """Check Kafka's rules for settings with bounds: values within those of the broker, and a session timeout above
+        the heartbeat interval.
         """
         values = {name: int(text) for name, text in own.items() if name in BOUNDS}
         for name, value in values.items():
@@ -152,9 +221,13 @@ class GroupConfigs:
                 raise InvalidConfig(f"{name} must be greater than or equal to {BOUNDS[name][0]}")
             if value > most:
                 raise InvalidConfig(f"{name} must be less than or equal to {BOUNDS[name][1]}")
-        session_ms = values.get(SESSION_TIMEOUT, self._settings.group_consumer_session_timeout_ms)
-        if values and session_ms <= values.get(HEARTBEAT_INTERVAL, self._settings.group_consumer_heartbeat_interval_ms):
-            raise InvalidConfig(f"{SESSION_TIMEOUT} must be greater than {HEARTBEAT_INTERVAL}")
+        for session, interval in _FAMILIES:
+            session_ms, interval_ms = (
+                values.get(name, getattr(self._settings, f"group.{name}".replace(".", "_")))
+                for name in (session, interval)
+            )
+            if values and session_ms <= interval_ms:
+                raise InvalidConfig(f"{session} must be greater than {interval}")
 
     def configure_brokers(self, changes: Mapping[str, Mapping[str, str]]) -> Steps:
         """Replace the changed settings of these brokers, or of the cluster, as `configure` does for groups."""

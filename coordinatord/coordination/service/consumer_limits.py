@@ -1,4 +1,4 @@
-"""The node's topics and settings, as consumer groups see them; a group's own settings take precedence."""
+"""The node's topics and settings, as consumer and share groups see them; a group's own settings take precedence."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from coordinatord.broker.topics.group_configs import (
     ASSIGNMENT_INTERVAL,
     HEARTBEAT_INTERVAL,
     SESSION_TIMEOUT,
+    SHARE_ASSIGNMENT_INTERVAL,
+    SHARE_HEARTBEAT_INTERVAL,
+    SHARE_SESSION_TIMEOUT,
     GroupConfigs,
 )
 from coordinatord.coordination.group.consumer.state import GroupEnvironment
@@ -17,7 +20,9 @@ from coordinatord.transport.cluster.nodes import Nodes
 
 def surroundings(settings: Settings, topics: Topics, nodes: Nodes) -> GroupEnvironment:
     """Return the topics and settings for the groups of a node."""
-    return GroupEnvironment(TopicsImage(topics.catalogue, nodes), ConsumerLimits(settings, topics.group_configs))
+    configs = topics.group_configs
+    image = TopicsImage(topics.catalogue, nodes)
+    return GroupEnvironment(image, ConsumerLimits(settings, configs), ShareLimits(settings, configs))
 
 
 class ConsumerLimits:
@@ -51,3 +56,31 @@ class ConsumerLimits:
         """Return group.consumer.assignment.interval.ms."""
         settings = self._configs.brokers.settings  # it may change while the broker runs
         return self._configs.number(group_id, ASSIGNMENT_INTERVAL, settings.group_consumer_assignment_interval_ms)
+
+
+class ShareLimits:
+    """The settings of share groups (coordinatord.coordination.group.consumer.state.ShareLimits)."""
+
+    def __init__(self, settings: Settings, configs: GroupConfigs) -> None:
+        self._settings = settings
+        self._configs = configs
+        self.max_size = settings.group_share_max_size
+        # As in Kafka: below that time, an initialisation may still be waiting for the log.
+        self.initialize_retry_interval_ms = max(
+            settings.group_share_initialize_retry_interval_ms, settings.offsets_commit_timeout_ms
+        )
+
+    def session_timeout_ms(self, group_id: str) -> int:
+        """Return group.share.session.timeout.ms."""
+        return self._configs.number(group_id, SHARE_SESSION_TIMEOUT, self._settings.group_share_session_timeout_ms)
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        """Return group.share.heartbeat.interval.ms."""
+        return self._configs.number(
+            group_id, SHARE_HEARTBEAT_INTERVAL, self._settings.group_share_heartbeat_interval_ms
+        )
+
+    def assignment_interval_ms(self, group_id: str) -> int:
+        """Return group.share.assignment.interval.ms."""
+        settings = self._configs.brokers.settings  # it may change while the broker runs
+        return self._configs.number(group_id, SHARE_ASSIGNMENT_INTERVAL, settings.group_share_assignment_interval_ms)

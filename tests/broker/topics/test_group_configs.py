@@ -99,9 +99,9 @@ def test_alter_configs_replaces_all(world: World) -> None:
         ("g", [("no.such", SET, "1")], ErrorCode.INVALID_CONFIG, "Unknown group config name: no.such"),
         (
             "g",
-            [("share.session.timeout.ms", SET, "45000")],
+            [("streams.session.timeout.ms", SET, "45000")],
             ErrorCode.INVALID_CONFIG,
-            "Unknown group config name: share.session.timeout.ms",
+            "Unknown group config name: streams.session.timeout.ms",
         ),
         (
             "g",
@@ -121,6 +121,25 @@ def test_alter_configs_replaces_all(world: World) -> None:
             ErrorCode.INVALID_CONFIG,
             "Invalid value -1 for configuration consumer.assignment.interval.ms",
         ),
+        (
+            "g",
+            [("share.session.timeout.ms", SET, "60001")],
+            ErrorCode.INVALID_CONFIG,
+            "share.session.timeout.ms must be less than or equal to group.share.max.session.timeout.ms",
+        ),
+        (
+            "g",
+            [("share.delivery.count.limit", SET, "11")],
+            ErrorCode.INVALID_CONFIG,
+            "share.delivery.count.limit must be less than or equal to group.share.max.delivery.count.limit",
+        ),
+        (
+            "g",
+            [("share.auto.offset.reset", SET, "by_duration:-PT1H")],
+            ErrorCode.INVALID_CONFIG,
+            "Invalid value by_duration:-PT1H for configuration share.auto.offset.reset: Invalid value",
+        ),
+        ("g", [("share.isolation.level", SET, "dirty")], ErrorCode.INVALID_CONFIG, "Invalid value dirty for"),
         ("g", [(RETENTION, SET, "0")], ErrorCode.INVALID_CONFIG, "Invalid value 0 for configuration"),
         ("g", [(RETENTION, SET, "-2")], ErrorCode.INVALID_CONFIG, "Invalid value -2 for configuration"),
         ("g", [(RETENTION, SET, "soon")], ErrorCode.INVALID_CONFIG, "Invalid value soon for configuration"),

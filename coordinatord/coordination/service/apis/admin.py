@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.coordination.group.describe import describe, list_group, states_of, types_of
-from coordinatord.coordination.group.events import Delete
-from coordinatord.coordination.runtime.actors import later, respond_after
+from coordinatord.coordination.group.events import Delete, DeleteShareState
+from coordinatord.coordination.runtime.actors import Actor, later, respond_after
+from coordinatord.coordination.share.persister import PartitionError, TopicIdPartition
 from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, run_through
 from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -17,6 +20,7 @@ from kafka_wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coordinatord.coordination.service.groups import Coordinator
+    from coordinatord.coordination.service.share_states import ShareStates
 
 ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 """READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS as bits (AclOperation codes): all are allowed."""
@@ -29,8 +33,10 @@ FEW_GROUPS = 256
 class GroupAdmin:
     """The handlers."""
 
-    def __init__(self, coordinator: Coordinator) -> None:
+    def __init__(self, coordinator: Coordinator, share_states: ShareStates | None = None) -> None:
+        """`share_states`: the state of share groups; None on a node without share groups."""
         self.coordinator = coordinator
+        self.share_states = share_states
 
     def handlers(self) -> dict[int, Any]:
         """Return the handlers by API key."""
@@ -83,16 +89,59 @@ class GroupAdmin:
         return respond_after(latest, context, DescribeGroupsResponse(groups=described))
 
     def delete(self, context: RequestContext, request: DeleteGroupsRequest) -> Any:
-        """Delete groups without members, and their offsets; a group that is named twice is deleted once."""
-        results = []
+        """Delete groups without members, and their offsets; a group that is named twice is deleted once. Before a share
+        group, its state is deleted: then the response comes later.
+        """
+        results: dict[str, DeletableGroupResult] = {}
         latest = None
+        deletions: dict[str, Sequence[TopicIdPartition]] = {}
         for group_id in dict.fromkeys(request.groups_names):
             actor = self.coordinator.find(group_id)
             if actor is None:
-                results.append(DeletableGroupResult(group_id, ErrorCode.GROUP_ID_NOT_FOUND))
-            elif isinstance(actor, ErrorCode):
-                results.append(DeletableGroupResult(group_id, actor))
-            else:
-                results.append(actor.tell(Delete()))
-                latest = later(latest, actor)
-        return respond_after(latest, context, DeleteGroupsResponse(results=results))
+                results[group_id] = DeletableGroupResult(group_id, ErrorCode.GROUP_ID_NOT_FOUND)
+                continue
+            if isinstance(actor, ErrorCode):
+                results[group_id] = DeletableGroupResult(group_id, actor)
+                continue
+            latest = later(latest, actor)
+            if actor.group.share is not None and self.share_states is not None:
+                deletion = actor.tell(DeleteShareState())
+                if deletion.response is not None:
+                    results[group_id] = deletion.response
+                    continue
+                if deletion.partitions:
+                    results[group_id] = DeletableGroupResult(group_id)
+                    deletions[group_id] = deletion.partitions
+                    continue
+            results[group_id] = actor.tell(Delete())
+        if self.share_states is None or not deletions:
+            return respond_after(latest, context, DeleteGroupsResponse(results=list(results.values())))
+        waiting = set(deletions)
+        for group_id, partitions in deletions.items():
+            done = partial(self._state_deleted, context, results, waiting, group_id)
+            self.share_states.delete(group_id, partitions, done)
+        return None
+
+    def _state_deleted(
+        self,
+        context: RequestContext,
+        results: dict[str, DeletableGroupResult],
+        waiting: set[str],
+        group_id: str,
+        errors: list[PartitionError],
+    ) -> None:
+        """Delete a share group whose state has been deleted; the last one responds."""
+        waiting.discard(group_id)
+        error = next((each.error for each in errors if each.error is not ErrorCode.NONE), None)
+        actor = self.coordinator.find(group_id)
+        if error is not None:
+            results[group_id] = DeletableGroupResult(group_id, error)
+        elif actor is None or isinstance(actor, ErrorCode):
+            results[group_id] = DeletableGroupResult(group_id, actor or ErrorCode.GROUP_ID_NOT_FOUND)
+        else:
+            results[group_id] = actor.tell(Delete())
+        if not waiting:
+            # The records of all groups, deleted now or in this request before, are durable with the last one of them.
+            epochs = [each.epoch for name in results if isinstance(each := self.coordinator.find(name), Actor)]
+            epoch = max([self.coordinator.forgotten_epoch, *epochs])
+            self.coordinator.parked.answer_at(epoch, [(context, DeleteGroupsResponse(results=list(results.values())))])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from coordinatord.broker.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from coordinatord.broker.topics.names import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC
 from coordinatord.transport.cluster.nodes import Nodes
 from coordinatord.transport.cluster.partitioner import partition_for
 from coordinatord.transport.net.request import RequestContext
@@ -24,6 +24,9 @@ _found = maker(Found)
 GROUP = 0
 TRANSACTION = 1
 SHARE = 2
+
+SHARE_VERSION = 6
+"""The first version with keys of share groups."""
 
 NO_NODE = (-1, "", -1)
 
@@ -42,11 +45,24 @@ class Transactions(Protocol):
     def partition_for(self, transactional_id: str) -> int: ...
 
 
+class ShareKeys(Protocol):
+    """The share coordinator, as the handler uses it."""
+
+    def ensure_topic(self) -> ErrorCode: ...
+
+    def partition_for(self, key: str) -> int | None:
+        """Return the partition of a key `group:topicId:partition`; None if it is not valid."""
+
+
 class FindCoordinator:
     """The handler."""
 
-    def __init__(self, nodes: Nodes, partitions: int, transactions: Transactions) -> None:
+    def __init__(
+        self, nodes: Nodes, partitions: int, transactions: Transactions, share: ShareKeys | None = None
+    ) -> None:
+        """`share`: None on a node without share groups."""
         self.nodes = nodes
+        self.share = share
         self.partitions = partitions
         self.transactions = transactions
 
@@ -78,8 +94,16 @@ class FindCoordinator:
                 return error, NO_NODE
             partition = self.transactions.partition_for(key)
             return _told(self.nodes.coordinator(TRANSACTION_TOPIC, partition, context.listener))
-        # Share groups are not served. Kafka, too, responds to share keys with INVALID_REQUEST if share groups are off;
-        # with a retriable error the client would retry for ever.
+        if key_type == SHARE and self.share is not None and context.api_version >= SHARE_VERSION:
+            found = self.share.partition_for(key)
+            if found is None:
+                return ErrorCode.INVALID_REQUEST, NO_NODE
+            error = self.share.ensure_topic()
+            if error is not ErrorCode.NONE:
+                return error, NO_NODE
+            return _told(self.nodes.coordinator(SHARE_TOPIC, found, context.listener))
+        # Without share groups, Kafka, too, responds to share keys with INVALID_REQUEST; with a retriable error the
+        # client would retry for ever.
         return ErrorCode.INVALID_REQUEST, NO_NODE
 
 

@@ -1,0 +1,231 @@
+"""DescribeShareGroupOffsets, AlterShareGroupOffsets and DeleteShareGroupOffsets (KIP-932): admin tools read, set and
+delete the start offsets of share groups. The share coordinator keeps them; the request is parked until it has answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from coordinatord.base.config import Settings
+from coordinatord.coordination.group.consumer.topics import Topics
+from coordinatord.coordination.group.events import AlterShareOffsets, DeleteShareOffsets, ShareOffsetsDeleted
+from coordinatord.coordination.service.groups import GroupActor
+from coordinatord.coordination.service.share_states import Errors, ShareStates
+from coordinatord.coordination.share.persister import (
+    UNINITIALIZED_DELIVERY_COMPLETE_COUNT,
+    UNINITIALIZED_START_OFFSET,
+    PartitionSummary,
+    TopicIdPartition,
+)
+from coordinatord.transport.net.request import RequestContext
+from kafka_wire.api.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponseTopic,
+)
+from kafka_wire.api.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsResponseTopic,
+)
+from kafka_wire.api.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
+from kafka_wire.api_key import ApiKey
+from kafka_wire.errors import ErrorCode, message_of
+from kafka_wire.registry import error_response
+
+EndOffset = Callable[[bytes, int], int | ErrorCode]
+"""The high watermark of a partition, by the id of its topic; or the error if it is not here."""
+
+NO_LAG = -1
+
+
+class ShareOffsets:
+    """The handlers."""
+
+    def __init__(self, states: ShareStates, topics: Topics, end_offset: EndOffset, settings: Settings) -> None:
+        self.states = states
+        self.coordinator = states.coordinator
+        self.topics = topics
+        self.end_offset = end_offset
+        self.max_group_id_bytes = settings.group_id_max_bytes
+
+    def handlers(self) -> dict[int, Any]:
+        """Return the handlers by API key."""
+        return {
+            ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: self.describe,
+            ApiKey.ALTER_SHARE_GROUP_OFFSETS: self.alter,
+            ApiKey.DELETE_SHARE_GROUP_OFFSETS: self.delete,
+        }
+
+    # DescribeShareGroupOffsets
+
+    def describe(self, context: RequestContext, request: DescribeShareGroupOffsetsRequest) -> Any:
+        """Return the start offsets of each group's partitions, and how many records are before its members."""
+        groups: list[DescribeShareGroupOffsetsResponseGroup | None] = [None] * len(request.groups)
+        waiting = set[int]()
+
+        def done(place: int, asked: dict[bytes, str], summaries: list[PartitionSummary]) -> None:
+            group = groups[place]
+            assert group is not None
+            group.topics[:0] = self._described(asked, summaries)
+            waiting.discard(place)
+            if not waiting:
+                context.reply(DescribeShareGroupOffsetsResponse(groups=[each for each in groups if each is not None]))
+
+        calls = []
+        for place, each in enumerate(request.groups):
+            groups[place], asked, partitions = self._asked(each)
+            if partitions:
+                waiting.add(place)
+                calls.append((each.group_id, partitions, partial(done, place, asked)))
+        if not calls:
+            return DescribeShareGroupOffsetsResponse(groups=[each for each in groups if each is not None])
+        for call in calls:
+            self.states.persister.read_summary(*call)
+        return None
+
+    def _asked(
+        self, request: DescribeShareGroupOffsetsRequestGroup
+    ) -> tuple[DescribeShareGroupOffsetsResponseGroup, dict[bytes, str], list[TopicIdPartition]]:
+        """Return the group's response without what the share coordinator has to add, and what it is asked for."""
+        group = DescribeShareGroupOffsetsResponseGroup(request.group_id)
+        names: dict[bytes, str] = {}
+        partitions: list[TopicIdPartition] = []
+        if request.topics is None:
+            actor = self.coordinator.find(request.group_id)
+            if isinstance(actor, ErrorCode):
+                group.error_code, group.error_message = actor, message_of(actor)
+                return group, names, partitions
+            share = None if actor is None else actor.group.share
+            state = None if share is None else share.partitions
+            for topic_id, named in ({} if state is None else state.initialized).items():
+                if (topic := self.topics.find_id(topic_id)) is not None:
+                    names[topic_id] = topic.name
+                    partitions += [(topic_id, each) for each in sorted(named.partitions)]
+            return group, names, partitions
+        for asked in request.topics:
+            topic = self.topics.find(asked.topic_name)
+            if topic is None:  # as in OffsetFetch, that is no error
+                absent = [
+                    DescribeShareGroupOffsetsResponsePartition(each, UNINITIALIZED_START_OFFSET)
+                    for each in asked.partitions
+                ]
+                group.topics.append(DescribeShareGroupOffsetsResponseTopic(asked.topic_name, partitions=absent))
+                continue
+            names[topic.topic_id] = topic.name
+            partitions += [(topic.topic_id, each) for each in asked.partitions]
+        return group, names, partitions
+
+    def _described(
+        self, names: dict[bytes, str], summaries: list[PartitionSummary]
+    ) -> list[DescribeShareGroupOffsetsResponseTopic]:
+        topics: dict[bytes, DescribeShareGroupOffsetsResponseTopic] = {}
+        for each in summaries:
+            topic = topics.get(each.topic_id)
+            if topic is None:
+                name = names[each.topic_id]
+                topic = topics[each.topic_id] = DescribeShareGroupOffsetsResponseTopic(name, each.topic_id)
+            topic.partitions.append(self._partition(each))
+        return list(topics.values())
+
+    def _partition(self, summary: PartitionSummary) -> DescribeShareGroupOffsetsResponsePartition:
+        """Return a partition's start offset and lag. An error of the share coordinator counts as no offset."""
+        index, start, complete = summary.partition, summary.start_offset, summary.delivery_complete_count
+        if summary.error is not ErrorCode.NONE:
+            return DescribeShareGroupOffsetsResponsePartition(index, UNINITIALIZED_START_OFFSET)
+        if start == UNINITIALIZED_START_OFFSET or complete == UNINITIALIZED_DELIVERY_COMPLETE_COUNT:
+            return DescribeShareGroupOffsetsResponsePartition(index, start, summary.leader_epoch, NO_LAG)
+        end = self.end_offset(summary.topic_id, index)
+        if isinstance(end, ErrorCode):
+            return DescribeShareGroupOffsetsResponsePartition(index, error_code=end, error_message=message_of(end))
+        return DescribeShareGroupOffsetsResponsePartition(index, start, summary.leader_epoch, end - start - complete)
+
+    # AlterShareGroupOffsets
+
+    def alter(self, context: RequestContext, request: AlterShareGroupOffsetsRequest) -> Any:
+        """Set start offsets of a group without members. A group that does not exist is created."""
+        actor = self._actor(request.group_id)
+        if isinstance(actor, ErrorCode):
+            return error_response(request, context.api_version, actor)
+        answer = actor.tell(AlterShareOffsets(request))
+        response: AlterShareGroupOffsetsResponse = answer.response
+        # First the topics that are not there, as Kafka's broker answers for them before it asks its group coordinator.
+        response.responses.sort(key=lambda topic: self.topics.find(topic.topic_name) is not None)
+        if not answer.create:
+            return actor.respond(context, response)
+        self.states.alter(request.group_id, answer.create, partial(self._altered, context, actor, response))
+        return None
+
+    def _altered(
+        self, context: RequestContext, actor: GroupActor, response: AlterShareGroupOffsetsResponse, errors: Errors
+    ) -> None:
+        failed = {(each.topic_id, each.partition): each for each in errors if each.error is not ErrorCode.NONE}
+        for topic in response.responses:
+            _add_errors(topic, failed)
+        self._reply(context, actor, response)
+
+    # DeleteShareGroupOffsets
+
+    def delete(self, context: RequestContext, request: DeleteShareGroupOffsetsRequest) -> Any:
+        """Delete the state of topics of a group without members."""
+        if not request.group_id:
+            return error_response(request, context.api_version, ErrorCode.INVALID_GROUP_ID)
+        actor = self._actor(request.group_id)
+        if isinstance(actor, ErrorCode):
+            return error_response(request, context.api_version, actor)
+        deletion = actor.tell(DeleteShareOffsets(request))
+        response: DeleteShareGroupOffsetsResponse = deletion.response
+        if not deletion.partitions:
+            return actor.respond(context, response)
+        done = partial(self._deleted, context, actor, response)
+        self.states.delete(request.group_id, deletion.partitions, done)
+        return None
+
+    def _deleted(
+        self, context: RequestContext, actor: GroupActor, response: DeleteShareGroupOffsetsResponse, errors: Errors
+    ) -> None:
+        topics = {each.topic_id: ErrorCode.NONE for each in errors}
+        for each in errors:
+            if each.error is not ErrorCode.NONE:
+                topics[each.topic_id] = each.error
+        deleted = frozenset(topic_id for topic_id, error in topics.items() if error is ErrorCode.NONE)
+        current = self.states.actor(actor.id)
+        if deleted and current is not None:
+            current.tell(ShareOffsetsDeleted(deleted))
+        named = [self._topic(topic_id, error) for topic_id, error in topics.items()]
+        ok = [topic for topic in named if topic.error_code == ErrorCode.NONE]
+        response.responses = [*ok, *response.responses, *(topic for topic in named if topic not in ok)]
+        self._reply(context, current or actor, response)
+
+    def _topic(self, topic_id: bytes, error: ErrorCode) -> DeleteShareGroupOffsetsResponseTopic:
+        topic = self.topics.find_id(topic_id)
+        text = None if error is ErrorCode.NONE else message_of(error)
+        return DeleteShareGroupOffsetsResponseTopic("" if topic is None else topic.name, topic_id, error, text)
+
+    # Internals
+
+    def _actor(self, group_id: str) -> GroupActor | ErrorCode:
+        if not group_id or len(group_id) > self.max_group_id_bytes:
+            return ErrorCode.INVALID_GROUP_ID
+        return self.coordinator.actor_for(group_id)
+
+    def _reply(self, context: RequestContext, actor: GroupActor, response: Any) -> None:
+        """Respond to a parked request when the group's records are durable."""
+        self.coordinator.parked.answer_at(actor.epoch, [(context, response)])
+
+
+def _add_errors(topic: AlterShareGroupOffsetsResponseTopic, failed: dict[tuple[bytes, int], Any]) -> None:
+    for each in topic.partitions:
+        found = failed.get((topic.topic_id, each.partition_index))
+        if found is not None and each.error_code == ErrorCode.NONE:
+            each.error_code = found.error
+            each.error_message = found.message or message_of(found.error)
