@@ -1,4 +1,5 @@
-"""The share coordinator of a daemon: its assembly, its requests, its periodic work.
+"""The share coordinator of a daemon, and the delivery of records to share groups: their assembly, their requests, their
+periodic work.
 
 Imported only if share groups are served. They are not yet served by several workers or on PostgreSQL: another node
 would have to persist their state.
@@ -14,6 +15,7 @@ from coordinatord.broker.topics.names import SHARE_TOPIC
 from coordinatord.coordination.share.apis.state import APIS, ShareStateApis
 from coordinatord.coordination.share.coordinator.coordinator import ShareCoordinator
 from coordinatord.coordination.share.coordinator.state import ShareCoordinatorSettings
+from coordinatord.coordination.share.delivery import ShareDelivery
 from coordinatord.coordination.share.local_persister import LocalPersister
 from coordinatord.transport.net.lazy_handlers import Handler, lazy_handlers
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ShareState:
-    """The share coordinator, and the persister on it."""
+    """The share coordinator, the persister on it, and the share partitions that the persister stores."""
 
     def __init__(self, daemon: Daemon) -> None:
         settings = daemon.settings
@@ -38,10 +40,19 @@ class ShareState:
         )
         self.persister = LocalPersister(self.coordinator, daemon.topics, daemon.timers, daemon.loop.call_soon)
         daemon.topics.on_deleted(self.coordinator.topic_deleted)
+        self.delivery = ShareDelivery(
+            settings, daemon.topics, daemon.nodes, daemon.runtime, self.persister, daemon.timers.wait_alarm
+        )
 
     def handlers(self) -> dict[int, Handler]:
         """Return the handlers by API key."""
-        return lazy_handlers(APIS, lambda: ShareStateApis(self.coordinator, self.topics))
+        between_brokers = lazy_handlers(APIS, lambda: ShareStateApis(self.coordinator, self.topics))
+        return {**between_brokers, **self.delivery.handlers()}
+
+    def drain(self) -> None:
+        """Respond to parked requests, because the daemon is stopping."""
+        self.coordinator.drain()
+        self.delivery.drain()
 
     async def repeat_snapshots(self) -> None:
         """Repeat the snapshots of cold share partitions, in slices; for ever."""

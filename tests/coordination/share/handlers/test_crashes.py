@@ -65,7 +65,8 @@ class Program:
 
     def _member(self, name: str) -> tuple[Member, dict[Record, int]]:
         member = Member(self.world, self.world.topic_id, name, GROUP)  # type: ignore[arg-type]  # it sends requests
-        self.take(member.ask(*PARTITIONS, max_records=1), held := {})
+        held: dict[Record, int] = {}
+        self.take(member.ask(*PARTITIONS, max_records=1), held)
         return member, held
 
     def run(self, steps: int) -> None:
@@ -159,7 +160,8 @@ class Program:
             self.world.settle()
             assert not any(ack_errors(context.response).values())
             self.done |= {(partition, offset) for partition, offset, _, _ in acks}
-            self.take(context, held := {})
+            held: dict[Record, int] = {}
+            self.take(context, held)
             acks = [(partition, offset, offset, [ACCEPT]) for partition, offset in sorted(held)]
             if number > 2 and not acks:
                 return
