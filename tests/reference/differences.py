@@ -238,6 +238,11 @@ ALLOWED = (
         "coordinatord/coordination/share/apis/fetch.py",
     ),
     Known(
+        "ShareFetch of a client that is over its quota of fetched bytes",
+        "Kafka responds without the records that it has locked for the client; we respond with them, and throttle",
+        "coordinatord/server/access/throttling.py",
+    ),
+    Known(
         "share sessions of more than 2,000 partitions, or of more than 64 MiB together",
         "Kafka has no such limit; we respond with SHARE_SESSION_LIMIT_REACHED",
         "coordinatord/coordination/share/sessions.py",
