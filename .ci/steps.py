@@ -153,7 +153,7 @@ WITHOUT_BROKER = " ".join(
     f"tests/reference/test_{name}.py"
     for name in (
         "assignors", "declarations", "expressions", "java_messages", "metadata_hash", "old_values", "server_assignors",
-        "settings",
+        "settings", "share_coordinator",
     )
 )  # fmt: skip
 TRUTH = "tests/monitoring/pipeline/spark/test_truth.py -k few"

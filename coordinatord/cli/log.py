@@ -38,7 +38,7 @@ def log() -> None:
 def dump(paths: tuple[Path, ...], records: bool, raw: bool) -> None:
     """Show segments, indexes, journals or whole partitions as text.
 
-    Records of __consumer_offsets and __transaction_state are decoded. Damage is shown in
+    Records of __consumer_offsets, __transaction_state and __share_group_state are decoded. Damage is shown in
     place, and the exit status is 1. Nothing is changed. A daemon may be running.
     """
     damaged = False
@@ -181,7 +181,7 @@ def _told_as_sentence() -> Iterator[None]:
 
 def decoder_for(path: Path) -> Decoder:
     """Return the decoder for the records of a file or partition directory, by the topic in its name."""
-    from kafka_wire.records import keys, transactions
+    from kafka_wire.records import keys, share_state, transactions
 
     partition = path.name if path.is_dir() else path.absolute().parent.name
     topic = partition.rpartition("-")[0]
@@ -189,6 +189,8 @@ def decoder_for(path: Path) -> Decoder:
         return _typed(keys.decode_key, keys.decode_value)
     if topic == "__transaction_state":
         return _typed(transactions.decode_key, lambda _key, value: transactions.decode_value(value))
+    if topic == "__share_group_state":
+        return _typed(share_state.decode_key, lambda key, value: share_state.decode_value(key.record_type, value))
     return plain
 
 

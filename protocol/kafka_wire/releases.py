@@ -45,7 +45,7 @@ _CHANGES: Final[dict[str, Ranges]] = {
 }
 # fmt: on
 
-FEATURES_FROM: Final = {"group.version": "4.0", "transaction.version": "4.0"}
+FEATURES_FROM: Final = {"group.version": "4.0", "share.version": "4.2", "transaction.version": "4.0"}
 """First release that enables a feature by default."""
 
 RELEASES: Final = tuple(_CHANGES)

@@ -22,7 +22,7 @@ from tests.server.access.cases import SUPER
 from tests.server.access.ours import AUTHORIZER, authorized
 
 SHARE = {"group.coordinator.rebalance.protocols": "classic,consumer,share"}
-STATE_APIS = {83, 84, 85, 86, 87}
+SHARE_APIS = {76, 77, 83, 84, 85, 86, 87, 90, 91, 92}
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_the_apis_are_offered_if_share_groups_are_served(tmp_path: Path, served:
             client = await ours.connect("raw")
             return {each.api_key for each in (await client.ask(ApiVersionsRequest(), 0)).api_keys}
 
-    assert run(offered()) & STATE_APIS == (STATE_APIS if served else set())
+    assert run(offered()) & SHARE_APIS == (SHARE_APIS if served else set())
 
 
 async def create(client: Any) -> bytes:

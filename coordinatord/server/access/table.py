@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from coordinatord.server.access import special
+from coordinatord.server.access import share, special
 from coordinatord.server.access.rules import Rule, all_of, amended, either, free, needs, parts, parts_by
 from coordinatord.transport.security.authorizer import Operation, ResourceType
 from kafka_wire.api_key import ApiKey
@@ -81,6 +81,15 @@ TABLE: Final[dict[int, Rule]] = {
     ),
     ApiKey.LIST_CONFIG_RESOURCES: needs(DESCRIBE_CONFIGS, CLUSTER),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: special.topic_partitions,
+    ApiKey.SHARE_GROUP_HEARTBEAT: all_of(_group, special.subscribed_topics),
+    ApiKey.SHARE_GROUP_DESCRIBE: all_of(
+        parts(DESCRIBE, GROUP, "group_ids", "groups", name=None, by=("group_id",)), amended(share.described_groups)
+    ),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: share.described_offsets,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: all_of(_group, share.altered_offsets),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: all_of(
+        needs(DELETE, GROUP, lambda request: request.group_id), share.deleted_offsets
+    ),
     ApiKey.INITIALIZE_SHARE_GROUP_STATE: needs(ACTION, CLUSTER),
     ApiKey.READ_SHARE_GROUP_STATE: needs(ACTION, CLUSTER),
     ApiKey.WRITE_SHARE_GROUP_STATE: needs(ACTION, CLUSTER),

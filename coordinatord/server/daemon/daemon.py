@@ -178,6 +178,8 @@ class Daemon:
             from coordinatord.server.daemon.share import ShareState
 
             self.share = ShareState(self)
+        elif "share" in self.settings.group_coordinator_rebalance_protocols:
+            self._log.warning("share groups are not served by several workers or on PostgreSQL")
 
     def _assemble_groups(self) -> None:
         """Make the group coordinator and its ledger."""
@@ -244,9 +246,8 @@ class Daemon:
             self.transactions,
             self.participants,
             self.markers,
+            self.share,
         )
-        if self.share is not None:
-            handlers |= self.share.handlers()
         handlers = self.scram_users.handlers(handlers, self.nodes, self.peers)
         made = shortcuts(self.coordinator, self.topics.catalogue)
         handlers, made = self.admission.put_before(handlers, made, self.topics)

@@ -7,14 +7,14 @@ by the first request for one of their APIs, so that a start does not import thei
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from coordinatord.base.config import Settings
 from coordinatord.broker.topics import Topics
 from coordinatord.broker.topics.partition_verification import TransactionCoordinator
 from coordinatord.coordination.group.consumer.state import GroupEnvironment
 from coordinatord.coordination.service.apis.consumer_groups import ConsumerGroups
-from coordinatord.coordination.service.apis.find_coordinator import FindCoordinator
+from coordinatord.coordination.service.apis.find_coordinator import FindCoordinator, ShareKeys
 from coordinatord.coordination.service.apis.membership import Membership
 from coordinatord.coordination.service.apis.offsets import Offsets
 from coordinatord.coordination.service.groups import Coordinator
@@ -30,6 +30,9 @@ from kafka_wire.errors import ErrorCode
 from kafka_wire.registry import error_response
 from kafka_wire.releases import has_feature
 
+if TYPE_CHECKING:
+    from coordinatord.coordination.service.share_states import ShareStates
+
 CONSUMER_GROUP_APIS = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE)
 GROUP_ADMIN_APIS = (ApiKey.DESCRIBE_GROUPS, ApiKey.LIST_GROUPS, ApiKey.DELETE_GROUPS)
 TRANSACTION_APIS = (
@@ -43,6 +46,14 @@ TRANSACTION_APIS = (
 )
 SASL_APIS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 TRANSACTIONAL_OFFSETS_APIS = (ApiKey.TXN_OFFSET_COMMIT,)
+
+
+class Share(ShareKeys, Protocol):
+    """The parts of a daemon that serve share groups (daemon/share.py)."""
+
+    def states(self, coordinator: Coordinator) -> ShareStates: ...
+
+    def handlers(self, groups: ShareStates, surroundings: GroupEnvironment) -> dict[int, Any]: ...
 
 
 def serves_consumer_protocol(settings: Settings) -> bool:
@@ -69,7 +80,8 @@ def offered(handlers: Iterable[int], settings: Settings) -> set[int]:
 def features(settings: Settings) -> dict[str, int]:
     """Return the features that ApiVersions lists, with their levels."""
     consumer = {"group.version": 1} if serves_consumer_protocol(settings) else {}
-    levels = {**consumer, "transaction.version": SERVER_VERSION}
+    share = {"share.version": 1} if serves_share_groups(settings) else {}
+    levels = {**consumer, **share, "transaction.version": SERVER_VERSION}
     release = settings.advertised_kafka_version
     return {name: level for name, level in levels.items() if has_feature(release, name)}
 
@@ -100,10 +112,12 @@ def all_handlers(
     transactions: Transactions,
     participants: TransactionCoordinator,
     markers: PartitionMarkers,
+    share: Share | None,
 ) -> dict[int, Any]:
     """Return the handlers by API key. `participants` is the transaction coordinator as partitions call it, on this or
-    another node.
+    another node. `share`: None if share groups are not served.
     """
+    share_states = None if share is None else share.states(coordinator)
     membership = Membership(
         coordinator,
         max_group_id_bytes=settings.group_id_max_bytes,
@@ -113,7 +127,7 @@ def all_handlers(
     def group_admin() -> Handlers:
         from coordinatord.coordination.service.apis.admin import GroupAdmin
 
-        return GroupAdmin(coordinator)
+        return GroupAdmin(coordinator, share_states)
 
     def transaction_apis() -> Handlers:
         from coordinatord.coordination.transactions.apis.transactions import TransactionApis
@@ -129,7 +143,7 @@ def all_handlers(
 
     return {
         **topics.handlers(),
-        **FindCoordinator(nodes, topics.offsets_partitions, transactions).handlers(),
+        **FindCoordinator(nodes, topics.offsets_partitions, transactions, share).handlers(),
         **membership.handlers(),
         **(
             ConsumerGroups(coordinator, surroundings, settings).handlers()
@@ -141,4 +155,5 @@ def all_handlers(
         **lazy_handlers(GROUP_ADMIN_APIS, group_admin),
         **lazy_handlers(TRANSACTION_APIS, transaction_apis),
         **lazy_handlers(TRANSACTIONAL_OFFSETS_APIS, transactional_offsets),
+        **({} if share is None or share_states is None else share.handlers(share_states, surroundings)),
     }

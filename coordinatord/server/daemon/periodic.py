@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from coordinatord.server.daemon.expiry import expire_offsets
-
-if TYPE_CHECKING:
-    from coordinatord.server.daemon.daemon import Daemon
 
 CLOCK_INTERVAL_S: Final = 1.0
 
@@ -15,8 +12,8 @@ LEAST_CLEANER_BACKOFF_S: Final = 0.01
 """Shortest pause of the cleaner in seconds. With a log.cleaner.backoff.ms of 0 Kafka's cleaner never pauses."""
 
 
-def begin_periodic_work(daemon: Daemon) -> None:
-    """Start everything that recurs, each with its interval in the settings."""
+def begin_periodic_work(daemon: Any) -> None:
+    """Start everything that recurs, each with its interval in the settings. `daemon` is an assembled daemon.Daemon."""
     settings, every = daemon.settings, daemon.every
     if daemon.now_ms is daemon.clock:  # another clock is advanced by the caller that passed it
         every(CLOCK_INTERVAL_S, daemon.clock.follow_wall)

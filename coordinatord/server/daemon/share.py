@@ -8,28 +8,35 @@ would have to persist their state.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coordinatord.base.budget import Budget
 from coordinatord.broker.topics.names import SHARE_TOPIC
+from coordinatord.coordination.service.apis.share_groups import ShareGroups
+from coordinatord.coordination.service.apis.share_offsets import SHARE_OFFSETS_APIS, ShareOffsets
+from coordinatord.coordination.service.share_states import ShareStates
 from coordinatord.coordination.share.apis.state import APIS, ShareStateApis
-from coordinatord.coordination.share.coordinator.coordinator import ShareCoordinator
+from coordinatord.coordination.share.coordinator.coordinator import ShareCoordinator, coordinator_key, parse_key
 from coordinatord.coordination.share.coordinator.state import ShareCoordinatorSettings
 from coordinatord.coordination.share.delivery import ShareDelivery
 from coordinatord.coordination.share.local_persister import LocalPersister
 from coordinatord.transport.net.lazy_handlers import Handler, lazy_handlers
+from kafka_wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from coordinatord.server.daemon.daemon import Daemon
+    from coordinatord.broker.topics import Topics
+    from coordinatord.coordination.group.consumer.state import GroupEnvironment
+    from coordinatord.coordination.service.groups import Coordinator
 
 
 class ShareState:
     """The share coordinator, the persister on it, and the share partitions that the persister stores."""
 
-    def __init__(self, daemon: Daemon) -> None:
+    def __init__(self, daemon: Any) -> None:
+        """`daemon`: a daemon.Daemon whose topics are assembled."""
         settings = daemon.settings
         self.settings = settings
-        self.topics = daemon.topics
+        self.topics: Topics = daemon.topics
         self.coordinator = ShareCoordinator(
             daemon.runtime,
             daemon.log_of(SHARE_TOPIC, settings.share_coordinator_load_buffer_size),
@@ -44,15 +51,48 @@ class ShareState:
             settings, daemon.topics, daemon.nodes, daemon.runtime, self.persister, daemon.timers.wait_alarm
         )
 
-    def handlers(self) -> dict[int, Handler]:
-        """Return the handlers by API key."""
-        between_brokers = lazy_handlers(APIS, lambda: ShareStateApis(self.coordinator, self.topics))
-        return {**between_brokers, **self.delivery.handlers()}
+    def handlers(self, groups: ShareStates, surroundings: GroupEnvironment) -> dict[int, Handler]:
+        """Return the handlers by API key: of the share coordinator, and of the share groups that use it."""
+
+        def offsets() -> ShareOffsets:
+            return ShareOffsets(groups, surroundings.topics, self.end_offset, self.settings)
+
+        return {
+            **lazy_handlers(APIS, lambda: ShareStateApis(self.coordinator, self.topics)),
+            **ShareGroups(groups, surroundings, self.settings).handlers(),
+            **lazy_handlers(SHARE_OFFSETS_APIS, offsets),
+            **self.delivery.handlers(),
+        }
 
     def drain(self) -> None:
         """Respond to parked requests, because the daemon is stopping."""
         self.coordinator.drain()
         self.delivery.drain()
+
+    def states(self, coordinator: Coordinator) -> ShareStates:
+        """Return the state of share partitions, for groups."""
+        return ShareStates(coordinator, self.persister)
+
+    def end_offset(self, topic_id: bytes, index: int) -> int | ErrorCode:
+        """Return the high watermark of a partition; or the error if there is no such partition."""
+        topic = self.topics.catalogue.by_id.get(topic_id)
+        if topic is None or not 0 <= index < len(topic.partitions):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return topic.partitions[index].log.high_watermark
+
+    # For FindCoordinator
+
+    def ensure_topic(self) -> ErrorCode:
+        """Create `__share_group_state` if it does not exist. Return NONE, or the error."""
+        return self.coordinator.ensure_topic()
+
+    def partition_for(self, key: str) -> int | None:
+        """Return the partition of a key `group:topicId:partition`; None if it is not valid. The topic must exist."""
+        try:
+            group_id, topic_id, partition = parse_key(key)
+        except ValueError:
+            return None
+        return self.coordinator.partitions.of(coordinator_key(group_id, topic_id, partition))
 
     async def repeat_snapshots(self) -> None:
         """Repeat the snapshots of cold share partitions, in slices; for ever."""

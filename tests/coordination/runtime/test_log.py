@@ -127,6 +127,30 @@ def test_records_of_one_append_survive_together() -> None:
     assert survived == {1, 11}
 
 
+def test_offsets_are_known_before_the_append_and_records_before_one_can_be_deleted() -> None:
+    world, log = opened()
+    offsets = []
+    for name in (b"a", b"b", b"c"):
+        offsets.append(log.end_offset(0))
+        log.append(0, pair(name), NOW)
+    assert offsets == [0, 1, 2]
+    world.settle()
+    epoch = log.delete_before(0, 2)
+    world.settle()
+    assert log.gate.flushed_epoch >= epoch
+    found = world.topics.transactional.find(OFFSETS_TOPIC, 0)
+    assert found is not None
+    assert (found.log.log_start_offset, log.end_offset(0), log.end_offset(1)) == (2, 3, 0)
+    log.append(0, pair(b"d"), NOW)
+    log.delete_before(0, 4)
+    assert found.log.log_start_offset == 3, "only what is durable is deleted"
+    world.stop()
+    world.open()
+    found = world.topics.transactional.find(OFFSETS_TOPIC, 0)
+    assert found is not None
+    assert found.log.log_start_offset == 3
+
+
 def test_the_first_failure_is_the_end() -> None:
     world, log = opened()
     log.append(0, pair(b"durable"), NOW)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.coordination.group.describe import describe, list_group, states_of, types_of
 from coordinatord.coordination.group.events import Delete, DeleteShareState
-from coordinatord.coordination.runtime.actors import Actor, later, respond_after
-from coordinatord.coordination.share.persister import PartitionError, TopicIdPartition
-from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, run_through
+from coordinatord.coordination.runtime.actors import later, respond_after
+from coordinatord.coordination.share.persister import TopicIdPartition
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, Wait, run_through
 from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kafka_wire.api.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
@@ -19,8 +19,8 @@ from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from coordinatord.coordination.service.groups import Coordinator
-    from coordinatord.coordination.service.share_states import ShareStates
+    from coordinatord.coordination.service.groups import Coordinator, GroupActor
+    from coordinatord.coordination.service.share_states import Errors, ShareStates
 
 ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 """READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS as bits (AclOperation codes): all are allowed."""
@@ -114,34 +114,45 @@ class GroupAdmin:
                     deletions[group_id] = deletion.partitions
                     continue
             results[group_id] = actor.tell(Delete())
-        if self.share_states is None or not deletions:
-            return respond_after(latest, context, DeleteGroupsResponse(results=list(results.values())))
-        waiting = set(deletions)
-        for group_id, partitions in deletions.items():
-            done = partial(self._state_deleted, context, results, waiting, group_id)
-            self.share_states.delete(group_id, partitions, done)
-        return None
+        if self.share_states is not None and deletions:
+            return CooperativeTask(self._delete_shared(context, results, deletions, latest, self.share_states))
+        return respond_after(latest, context, DeleteGroupsResponse(results=[*results.values()]))
 
-    def _state_deleted(
+    def _delete_shared(
         self,
         context: RequestContext,
         results: dict[str, DeletableGroupResult],
-        waiting: set[str],
-        group_id: str,
-        errors: list[PartitionError],
-    ) -> None:
-        """Delete a share group whose state has been deleted; the last one responds."""
-        waiting.discard(group_id)
-        error = next((each.error for each in errors if each.error is not ErrorCode.NONE), None)
-        actor = self.coordinator.find(group_id)
-        if error is not None:
-            results[group_id] = DeletableGroupResult(group_id, error)
-        elif actor is None or isinstance(actor, ErrorCode):
-            results[group_id] = DeletableGroupResult(group_id, actor or ErrorCode.GROUP_ID_NOT_FOUND)
-        else:
-            results[group_id] = actor.tell(Delete())
-        if not waiting:
-            # The records of all groups, deleted now or in this request before, are durable with the last one of them.
-            epochs = [each.epoch for name in results if isinstance(each := self.coordinator.find(name), Actor)]
-            epoch = max([self.coordinator.forgotten_epoch, *epochs])
-            self.coordinator.parked.answer_at(epoch, [(context, DeleteGroupsResponse(results=list(results.values())))])
+        deletions: dict[str, Sequence[TopicIdPartition]],
+        latest: GroupActor | None,
+        states: ShareStates,
+    ) -> TaskSteps:
+        """Delete share groups, each after its state; `results` has those of other groups."""
+        for group_id, partitions in deletions.items():
+            errors: Errors = []
+            yield Wait(partial(_delete_state, states, group_id, partitions, errors))
+            error = next((each.error for each in errors if each.error is not ErrorCode.NONE), None)
+            actor = self.coordinator.find(group_id)
+            if error is not None:
+                results[group_id] = DeletableGroupResult(group_id, error)
+            elif actor is None or isinstance(actor, ErrorCode):
+                results[group_id] = DeletableGroupResult(group_id, actor or ErrorCode.GROUP_ID_NOT_FOUND)
+            else:
+                results[group_id] = actor.tell(Delete())
+                latest = later(latest, actor)
+        return respond_after(latest, context, DeleteGroupsResponse(results=[*results.values()]))
+
+
+def _delete_state(
+    states: ShareStates,
+    group_id: str,
+    partitions: Sequence[TopicIdPartition],
+    errors: Errors,
+    resume: Callable[[], object],
+) -> None:
+    """Delete the state of a share group; then `errors` has the outcome."""
+
+    def done(found: Errors) -> None:
+        errors.extend(found)
+        resume()
+
+    states.delete(group_id, partitions, done)

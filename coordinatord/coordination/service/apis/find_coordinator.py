@@ -51,7 +51,7 @@ class ShareKeys(Protocol):
     def ensure_topic(self) -> ErrorCode: ...
 
     def partition_for(self, key: str) -> int | None:
-        """Return the partition of a key `group:topicId:partition`; None if it is not valid."""
+        """Return the partition of a key `group:topicId:partition`; None if it is not valid. The topic must exist."""
 
 
 class FindCoordinator:
@@ -95,12 +95,12 @@ class FindCoordinator:
             partition = self.transactions.partition_for(key)
             return _told(self.nodes.coordinator(TRANSACTION_TOPIC, partition, context.listener))
         if key_type == SHARE and self.share is not None and context.api_version >= SHARE_VERSION:
-            found = self.share.partition_for(key)
-            if found is None:
-                return ErrorCode.INVALID_REQUEST, NO_NODE
             error = self.share.ensure_topic()
             if error is not ErrorCode.NONE:
                 return error, NO_NODE
+            found = self.share.partition_for(key)
+            if found is None:
+                return ErrorCode.INVALID_REQUEST, NO_NODE
             return _told(self.nodes.coordinator(SHARE_TOPIC, found, context.listener))
         # Without share groups, Kafka, too, responds to share keys with INVALID_REQUEST; with a retriable error the
         # client would retry for ever.

@@ -45,6 +45,12 @@ from kafka_wire.registry import error_response
 EndOffset = Callable[[bytes, int], int | ErrorCode]
 """The high watermark of a partition, by the id of its topic; or the error if it is not here."""
 
+SHARE_OFFSETS_APIS = (
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+)
+
 NO_LAG = -1
 
 
