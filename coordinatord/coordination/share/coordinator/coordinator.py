@@ -174,12 +174,6 @@ class ShareCoordinator(Actors[SharePartitionActor]):
         """Create the actor of a share partition."""
         return SharePartitionActor(self, id_, partition, self.forgotten_epoch)
 
-    def forget(self, actor: SharePartitionActor) -> None:
-        """Remove a share partition that was deleted or never initialised."""
-        super().forget(actor)
-        self.batch_count -= actor.batch_count
-        actor.batch_count = 0
-
     def log_limit(self) -> None:
         """Write one log line for each rejected share partition or write."""
         log.warning(

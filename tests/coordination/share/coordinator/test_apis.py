@@ -135,6 +135,22 @@ def test_requests_about_nothing(api_key: int) -> None:
     assert world.call(api_key, 0, request).results == []
 
 
+@pytest.mark.parametrize("api_key", [READ, WRITE, DELETE, SUMMARY])
+def test_a_topic_without_partitions_empties_the_request(api_key: int) -> None:
+    world = served()
+    request = MAKERS[api_key](world.topic_id, 0)
+    request.topics += MAKERS[api_key](OTHER_TOPIC, 0).topics
+    request.topics[1].partitions = []
+    assert world.call(api_key, 0, request).results == []
+
+
+def test_an_initialization_skips_a_topic_without_partitions() -> None:
+    world = served()
+    request = initializing(world.topic_id, 0)
+    request.topics += initializing(OTHER_TOPIC).topics
+    assert [each.topic_id for each in world.call(INITIALIZE, 0, request).results] == [world.topic_id]
+
+
 @pytest.mark.parametrize(
     ("api_key", "what"),
     [(INITIALIZE, "initialize"), (READ, "read"), (WRITE, "write"), (DELETE, "delete"), (SUMMARY, "read")],

@@ -181,6 +181,25 @@ def test_calls_are_repeated_while_the_state_is_loading() -> None:
     assert [each.error for each in done] == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
+def test_only_partitions_that_are_loading_are_tried_again() -> None:
+    world = World()
+    world.initialize(0, 1, 2)
+    places = {partition for partition, *_ in world.records()}
+    assert len(places) > 1
+    world.is_loaded = False
+    world.restart()
+    first, *others = sorted(places)
+    world.load(first)
+    done: list[Any] = []
+    wanted = [InitializePartition(world.topic_id, each, 2) for each in range(3)]
+    world.persister.initialize(GROUP, wanted, done.extend)
+    world.load(*others)
+    world.pass_time(1_000)
+    world.settle()
+    assert done == [PartitionError(world.topic_id, each) for each in range(3)]
+    assert sorted(key.partition for _, _, key, value in world.records() if value.state_epoch == 2) == [0, 1, 2]
+
+
 def test_calls_are_given_up_after_some_attempts() -> None:
     world = World()
     world.initialize()

@@ -63,8 +63,9 @@ class World(TopicsWorld):
         if self.is_loaded:
             self.load()
 
-    def load(self) -> None:
-        for index in self.share.partitions.to_load():
+    def load(self, *partitions: int) -> None:
+        """Load these partitions of the log; all without any."""
+        for index in partitions or self.share.partitions.to_load():
             for _count in self.share.load(index, self.share.log.read(index)):
                 pass
 
