@@ -20,7 +20,7 @@ def test_page_is_made_from_this_code(name: str, request: pytest.FixtureRequest) 
 
 
 NOT_SERVED = {
-    ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE, ApiKey.INITIALIZE_SHARE_GROUP_STATE, ApiKey.READ_SHARE_GROUP_STATE,
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE, ApiKey.READ_SHARE_GROUP_STATE,
     ApiKey.WRITE_SHARE_GROUP_STATE, ApiKey.DELETE_SHARE_GROUP_STATE, ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
 }  # fmt: skip
 """APIs that are declared, and have no handler yet."""

@@ -194,6 +194,71 @@ ALLOWED = (
         "the first record of the epoch. After a clean stop the epoch continues",
         "coordinatord/broker/log/data_dir.py",
     ),
+    Known(
+        "limits of the share coordinator",
+        "Kafka limits neither the share partitions nor their state batches, and fails on a batch that ends before it "
+        "begins. We have max.share.partitions, 10,000 batches of a share partition and a million of all: "
+        "POLICY_VIOLATION beyond; INVALID_REQUEST for such a batch, and for one with a negative offset",
+        "coordinatord/coordination/share/coordinator/step.py",
+    ),
+    Known(
+        "the order of topics and partitions in the responses of the share coordinator",
+        "Kafka's is that of a java.util.HashMap, ours is that of the request",
+        "coordinatord/coordination/share/apis/state.py",
+    ),
+    Known(
+        "a share partition whose log start moved behind its window while records of the window were acquired",
+        "when their locks end, Kafka moves the start offset back to the end of the window, and forward again with the "
+        "next fetch; ours never moves back",
+        "coordinatord/coordination/share/partition/window.py",
+    ),
+    Known(
+        "a share partition whose persisted state begins with offsets that compaction has removed",
+        "Kafka's start offset stays below them for good, so the window fills up; ours passes them",
+        "coordinatord/coordination/share/partition/window.py",
+    ),
+    Known(
+        "records below the log start that are in the same record batch as the log start",
+        "Kafka may deliver them to a share group after DeleteRecords; we do not",
+        "coordinatord/coordination/share/partition/acquire.py",
+    ),
+    Known(
+        "ShareFetch with a batch_size below 1",
+        "Kafka's acquired records then include ranges that end before they begin; we take 1",
+        "coordinatord/coordination/share/partition/new_batches.py",
+    ),
+    Known(
+        "locks of a share partition that end at the same moment",
+        "Kafka persists each of them by itself; we persist them together",
+        "coordinatord/coordination/share/partition/release.py",
+    ),
+    Known(
+        "an acknowledgement of records below and above the start offset when nothing is in delivery",
+        "Kafka fails on it (UNKNOWN_SERVER_ERROR for the whole request); we respond with INVALID_RECORD_STATE for the "
+        "partition",
+        "coordinatord/coordination/share/partition/acknowledge.py",
+    ),
+    Known(
+        "when a waiting ShareFetch gets records that another member has released",
+        "Kafka looks again when the start offset has moved, or at the end of the wait; we look when the release is "
+        "persisted",
+        "coordinatord/coordination/share/partition/writes.py",
+    ),
+    Known(
+        "records that become available while the request of a client waits that has disconnected",
+        "Kafka may acquire them for it, and they are locked until the lock ends; we acquire nothing for it",
+        "coordinatord/coordination/share/apis/fetch.py",
+    ),
+    Known(
+        "ShareFetch of a client that is over its quota of fetched bytes",
+        "Kafka responds without the records that it has locked for the client; we respond with them, and throttle",
+        "coordinatord/server/access/throttling.py",
+    ),
+    Known(
+        "share sessions of more than 2,000 partitions, or of more than 64 MiB together",
+        "Kafka has no such limit; we respond with SHARE_SESSION_LIMIT_REACHED",
+        "coordinatord/coordination/share/sessions.py",
+    ),
 )
 """What no story tells."""
 

@@ -1,5 +1,9 @@
-"""Share groups (KIP-932): the state of share partitions, and its storage.
+"""Share groups (KIP-932): the records that a group has in delivery, and the storage of their state.
 
+partition/          pure: one share partition, as the leader of the partition keeps it
+sessions.py         pure: share sessions
+leader.py           the share partitions that this node leads: the shell around the two
+members.py          the end of a session, by a request or with its connection
 persister.py        the interface between share partitions and the store of their state (Kafka's Persister)
 local_persister.py  the persister of a process that is its own share coordinator
 coordinator/        the share coordinator: the store in `__share_group_state`

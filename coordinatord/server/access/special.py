@@ -72,6 +72,16 @@ def fetching(client: Client, context: RequestContext, request: Any, handler: Han
     return handler(context, request)
 
 
+def share_reading(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
+    """Check ShareFetch and ShareAcknowledge as KafkaApis.handleShareFetchRequest does: READ for the group, and for each
+    topic of the session. A request without a group is invalid for everybody.
+    """
+    if request.group_id is not None and not client.may(READ, GROUP, request.group_id):
+        return error_response(request, context.api_version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    _checked_within(context, lambda name, topic_id: client.may_topic(READ, name, topic_id))
+    return handler(context, request)
+
+
 def metadata(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
     """Check Metadata as KafkaApis.handleTopicMetadataRequest does: unknown topics are created for clients that may
     create them; a request for all topics gets the topics that the client may describe.

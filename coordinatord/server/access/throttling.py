@@ -2,7 +2,8 @@
 RequestHandlerHelper.
 
 The response is sent at once and contains the throttle time; the connection is not read for that time. A client over its
-quota of fetched bytes gets an empty response instead of the records, which it fetches again. Changes of partitions
+quota of fetched bytes gets an empty response instead of the records, which it fetches again; a share consumer gets its
+records, which are locked for it. Changes of partitions
 beyond controller_mutation_rate are rejected (KIP-599) in versions of requests that have the error; in older versions
 the changes are made, and the client is throttled.
 """
@@ -129,7 +130,7 @@ class _Measured:
         context, throttling = self._context, self._throttling
         context.admitted = AuthorizationResult()
         amend(context, self._finished)
-        if self._api_key == ApiKey.FETCH:
+        if self._is_consumers_fetch:
             self._bound_fetch()
         is_silent = self._api_key == ApiKey.PRODUCE and self._request.acks == 0
         self._began_s = throttling._clock()
@@ -143,13 +144,15 @@ class _Measured:
 
     def _bound_fetch(self) -> None:
         most = self._throttling._quotas.most(FETCHED, *_who(self._context))
-        if most is not None and not self._is_replica:
+        if most is not None:
             self._request.max_bytes = int(min(self._request.max_bytes, most))
 
     @property
-    def _is_replica(self) -> bool:
+    def _is_consumers_fetch(self) -> bool:
         request = self._request
-        return bool(request.replica_id >= 0 or request.replica_state.replica_id >= 0)
+        if self._api_key == ApiKey.FETCH:
+            return bool(request.replica_id < 0 and request.replica_state.replica_id < 0)
+        return self._api_key == ApiKey.SHARE_FETCH
 
     def _produced(self, now_ms: int) -> int:
         return self._throttling._quotas.used(PRODUCED, *_who(self._context), self._size, now_ms)
@@ -166,7 +169,7 @@ class _Measured:
         fetched = 0
         if self._api_key == ApiKey.PRODUCE:
             found[PRODUCED] = self._produced(now_ms)
-        elif self._api_key == ApiKey.FETCH and not self._is_replica and quotas.quotas.of(FETCHED, *who) is not None:
+        elif self._is_consumers_fetch and quotas.quotas.of(FETCHED, *who) is not None:
             fetched = _encoded_size(context, response)
             found[FETCHED] = quotas.used(FETCHED, *who, fetched, now_ms)
         kind = max(found, key=lambda each: found[each])

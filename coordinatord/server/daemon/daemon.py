@@ -405,7 +405,7 @@ class Daemon:
             self.transactions.drain()
             self.coordinator.drain()
             if self.share is not None:
-                self.share.coordinator.drain()
+                self.share.drain()
             self.ledger_writer.flush()
             self.topics.drain()
         self.timers.close()

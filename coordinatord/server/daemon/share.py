@@ -1,4 +1,5 @@
-"""The share coordinator of a daemon: its assembly, its requests, its periodic work.
+"""The share coordinator of a daemon, and the delivery of records to share groups: their assembly, their requests, their
+periodic work.
 
 Imported only if share groups are served. They are not yet served by several workers or on PostgreSQL: another node
 would have to persist their state.
@@ -17,6 +18,7 @@ from coordinatord.coordination.service.share_states import ShareStates
 from coordinatord.coordination.share.apis.state import APIS, ShareStateApis
 from coordinatord.coordination.share.coordinator.coordinator import ShareCoordinator, coordinator_key, parse_key
 from coordinatord.coordination.share.coordinator.state import ShareCoordinatorSettings
+from coordinatord.coordination.share.delivery import ShareDelivery
 from coordinatord.coordination.share.local_persister import LocalPersister
 from coordinatord.transport.net.lazy_handlers import Handler, lazy_handlers
 from kafka_wire.errors import ErrorCode
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class ShareState:
-    """The share coordinator, and the persister on it."""
+    """The share coordinator, the persister on it, and the share partitions that the persister stores."""
 
     def __init__(self, daemon: Any) -> None:
         """`daemon`: a daemon.Daemon whose topics are assembled."""
@@ -45,6 +47,9 @@ class ShareState:
         )
         self.persister = LocalPersister(self.coordinator, daemon.topics, daemon.timers, daemon.loop.call_soon)
         daemon.topics.on_deleted(self.coordinator.topic_deleted)
+        self.delivery = ShareDelivery(
+            settings, daemon.topics, daemon.nodes, daemon.runtime, self.persister, daemon.timers.wait_alarm
+        )
 
     def handlers(self, groups: ShareStates, surroundings: GroupEnvironment) -> dict[int, Handler]:
         """Return the handlers by API key: of the share coordinator, and of the share groups that use it."""
@@ -56,7 +61,13 @@ class ShareState:
             **lazy_handlers(APIS, lambda: ShareStateApis(self.coordinator, self.topics)),
             **ShareGroups(groups, surroundings, self.settings).handlers(),
             **lazy_handlers(SHARE_OFFSETS_APIS, offsets),
+            **self.delivery.handlers(),
         }
+
+    def drain(self) -> None:
+        """Respond to parked requests, because the daemon is stopping."""
+        self.coordinator.drain()
+        self.delivery.drain()
 
     def states(self, coordinator: Coordinator) -> ShareStates:
         """Return the state of share partitions, for groups."""

@@ -59,7 +59,7 @@ class Connection(asyncio.Protocol):
 
     __slots__ = ("_alarm", "_frames", "_is_counted", "_is_paused", "_resume_due", "_splitter", "_transport",
                  "_waiting_bytes", "client_host", "client_id", "client_id_bytes", "closed_for", "door", "identity",
-                 "last_active_ms", "line", "listener", "peer", "principal", "session")  # fmt: skip
+                 "last_active_ms", "line", "listener", "on_lost", "peer", "principal", "session")  # fmt: skip
 
     def __init__(self, door: ServerContext, listener: str) -> None:
         self.door = door
@@ -78,6 +78,8 @@ class Connection(asyncio.Protocol):
         self.identity: Any = None
         #: the state of a SASL listener for this client (sasl_gate.py)
         self.session: Any = None
+        #: called when the connection ends: it ends the member's share session
+        self.on_lost: Callable[[], object] | None = None
         self._splitter = FrameSplitter(door.max_frame_bytes)
         self._transport: Any = None
         #: received requests that are not served yet, and the bytes of the requests that must wait
@@ -112,6 +114,9 @@ class Connection(asyncio.Protocol):
         if self._alarm is not None:
             self._alarm.cancel()
         self.door.connections.disconnected(self)
+        on_lost, self.on_lost = self.on_lost, None
+        if on_lost is not None:
+            on_lost()
 
     def data_received(self, data: bytes) -> None:
         line, door = self.line, self.door

@@ -39,8 +39,13 @@ from kafka_wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kafka_wire.api.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafka_wire.api.heartbeat import HeartbeatRequest
+from kafka_wire.api.initialize_share_group_state import InitializeShareGroupStateRequest, InitializeStateData
+from kafka_wire.api.initialize_share_group_state import PartitionData as ShareStatePartition
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_wire.api.share_fetch import FetchPartition as FetchedPartition
+from kafka_wire.api.share_fetch import FetchTopic as FetchedTopic
+from kafka_wire.api.share_fetch import ShareFetchRequest
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import BatchBuilder
 from tests.reference.in_process import MemoryLink, run, running_in_process
@@ -254,6 +259,35 @@ def test_a_consumer_over_its_quota_gets_an_empty_response_and_then_the_records(t
                     break
             assert later.responses[0].partitions[0].records
             assert client.now_ms() - began_ms < 14_000
+
+    run(story())
+
+
+def test_a_share_consumer_over_its_quota_gets_its_records_and_is_not_read(tmp_path: Path) -> None:
+    """The records are locked for the member, so they are not withheld."""
+
+    async def story() -> None:
+        settings = {"group.coordinator.rebalance.protocols": "classic,share"}
+        async with serving(tmp_path, settings) as daemon:
+            admin, client = Client(daemon, "admin"), Client(daemon, "u")
+            topic_id = daemon.topics.topic_id("orders") or b""
+            state = InitializeStateData(topic_id, [ShareStatePartition(0, 1, 0)])
+            assert daemon.share is not None
+            daemon.share.coordinator.ensure_topic()
+            await admin.ask(InitializeShareGroupStateRequest("g", [state]), 0)
+            for _ in range(4):
+                await admin.ask(produce(8_000), 11)
+            await admin.ask(set_to(1000.0, "consumer_byte_rate", user=None), 1)
+            asked = ShareFetchRequest(
+                "g", "m", max_records=1, max_wait_ms=500, topics=[FetchedTopic(topic_id, [FetchedPartition(0)])]
+            )
+            first = await client.ask(asked, 1)
+            second = await client.ask(replace(asked, share_session_epoch=1, topics=[]), 1)
+            found = [response.responses[0].partitions[0] for response in (first, second)]
+            assert [data.acquired_records[0].first_offset for data in found] == [0, 1]
+            assert all(8_000 < len(data.records) < 10_000 for data in found), "no more than the quota over ten windows"
+            assert first.throttle_time_ms == 0
+            assert second.throttle_time_ms > 5_000
 
     run(story())
 

@@ -1,0 +1,49 @@
+"""The delivery of records to share groups, as a node assembles it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coordinatord.base.config import Settings
+from coordinatord.broker.topics import Topics
+from coordinatord.broker.topics.fetch import ScheduleAt
+from coordinatord.coordination.runtime.runtime import Runtime
+from coordinatord.coordination.share.apis.acknowledge import ShareAcknowledges
+from coordinatord.coordination.share.apis.fetch import ShareFetches
+from coordinatord.coordination.share.apis.leaders import Leaders
+from coordinatord.coordination.share.group_settings import GroupShareSettings
+from coordinatord.coordination.share.leader import SharePartitions
+from coordinatord.coordination.share.members import ShareMembers
+from coordinatord.coordination.share.persister import Persister
+from coordinatord.coordination.share.sessions import ShareSessions
+from coordinatord.transport.cluster.nodes import Nodes
+
+
+class ShareDelivery:
+    """The share partitions and share sessions of a node, and their handlers."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        topics: Topics,
+        nodes: Nodes,
+        runtime: Runtime,
+        persister: Persister,
+        schedule_at: ScheduleAt,
+    ) -> None:
+        groups = GroupShareSettings(topics.group_configs)
+        self.partitions = SharePartitions(groups, persister, runtime.timers, runtime.now_ms)
+        self.sessions = ShareSessions(settings.group_share_max_share_sessions)
+        members = ShareMembers(self.sessions, self.partitions)
+        leaders = Leaders(topics.catalogue, nodes)
+        self.fetches = ShareFetches(settings, topics.catalogue, leaders, members, runtime.now_ms, schedule_at)
+        self._acknowledges = ShareAcknowledges(topics.catalogue, leaders, members)
+        topics.on_deleted(self.partitions.remove_topic)
+
+    def handlers(self) -> dict[int, Any]:
+        """Return the handlers by API key."""
+        return {**self.fetches.handlers(), **self._acknowledges.handlers()}
+
+    def drain(self) -> None:
+        """Respond to waiting fetches, because the daemon is stopping."""
+        self.fetches.drain()

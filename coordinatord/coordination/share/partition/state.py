@@ -1,0 +1,257 @@
+"""The window of a share partition, and the state of each record in it.
+
+    start_offset                        end_offset
+    |  batch   |  batch       | batch   |            records that no member had yet
+    ACQUIRED    one state each  AVAILABLE
+
+Records below the start offset are done: acknowledged, archived, or gone from the log. Batches are sorted and do not
+overlap. Between two batches may be offsets that the log does not have; after a restart also records that were in
+delivery, and whose state was never persisted: the gap window says where these may be.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from enum import Enum, IntEnum
+from operator import attrgetter
+from typing import NamedTuple
+
+from coordinatord.coordination.share.persister import StateBatch
+
+NO_MEMBER = ""
+"""The member of a record that is not acquired."""
+
+
+class RecordState(IntEnum):
+    """The state of a record, with the number that the persisted state has for it."""
+
+    AVAILABLE = 0
+    ACQUIRED = 1
+    ACKNOWLEDGED = 2
+    ARCHIVING = 3  # KIP-1191; a dead letter is being written
+    ARCHIVED = 4
+
+    @property
+    def is_terminal(self) -> bool:
+        """True if the record is never delivered again."""
+        return self is RecordState.ACKNOWLEDGED or self is RecordState.ARCHIVED
+
+
+class Status(Enum):
+    """The state of a share partition as a whole."""
+
+    EMPTY = "empty"
+    INITIALIZING = "initializing"
+    ACTIVE = "active"
+    FAILED = "failed"
+    FENCED = "fenced"
+
+
+class Limits(NamedTuple):
+    """The group's settings; Kafka's defaults. Durations are in ms."""
+
+    record_lock_duration_ms: int = 30_000
+    delivery_count_limit: int = 5
+    partition_max_record_locks: int = 2_000
+    renew_acknowledge_enable: bool = True
+
+
+class GapWindow:
+    """Offsets from `start` to `end` that may contain records which were in delivery before a restart. It applies as
+    long as `end` is the end offset of the share partition.
+    """
+
+    __slots__ = ("end", "start")
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start = start
+        self.end = end
+
+
+class InFlightState:
+    """The state of a record, or of all records of a batch. `deadline_ms` is the end of the acquisition lock, None
+    without one. `before` is (state, member) to return to if the current state cannot be persisted, None when it is.
+    """
+
+    __slots__ = ("before", "deadline_ms", "delivery_count", "is_final", "member_id", "state")
+
+    def __init__(
+        self, state: RecordState, delivery_count: int, member_id: str = NO_MEMBER, deadline_ms: int | None = None
+    ) -> None:
+        self.state = state
+        self.delivery_count = delivery_count
+        self.member_id = member_id
+        self.deadline_ms = deadline_ms
+        self.before: tuple[RecordState, str] | None = None
+        #: archived, whatever becomes of a write in progress
+        self.is_final = False
+
+    @property
+    def is_acquirable(self) -> bool:
+        """True if a member can acquire the record."""
+        return self.state is RecordState.AVAILABLE and self.before is None
+
+    def acquire(self, member_id: str, deadline_ms: int) -> None:
+        """Give an acquirable record to a member."""
+        self.state = RecordState.ACQUIRED
+        self.delivery_count += 1
+        self.member_id = member_id
+        self.deadline_ms = deadline_ms
+
+    def change(self, state: RecordState, delivery_count_limit: int) -> bool:
+        """Take an acquired record from its member. A record that would be available beyond its delivery limit is
+        archived. Return False if the record is not acquired.
+        """
+        if self.state is not RecordState.ACQUIRED or self.before is not None:
+            return False
+        if state is RecordState.AVAILABLE and self.delivery_count >= delivery_count_limit:
+            state = RecordState.ARCHIVED
+        self.state = state
+        self.member_id = NO_MEMBER
+        return True
+
+    def begin(self, state: RecordState, delivery_count_limit: int) -> bool:
+        """Change the state as `change` does, until `complete` ends or reverts it."""
+        before = (self.state, self.member_id)
+        if not self.change(state, delivery_count_limit):
+            return False
+        self.before = before
+        return True
+
+    def complete(self, *, committed: bool, delivery_count_limit: int, now_ms: int) -> None:
+        """End a change: keep it if it was persisted, revert it otherwise. A record whose lock has timed out meanwhile
+        is available again.
+        """
+        before = self.before
+        self.before = None
+        if committed or self.is_final or before is None:
+            self.deadline_ms = None
+        elif self.deadline_ms is not None and self.deadline_ms <= now_ms:
+            spent = self.delivery_count >= delivery_count_limit
+            self.state = RecordState.ARCHIVED if spent else RecordState.AVAILABLE
+            self.member_id = NO_MEMBER
+            self.deadline_ms = None
+        else:
+            self.state, self.member_id = before
+
+    def archive(self) -> None:
+        """Archive a record that is gone, whether or not a write is in progress."""
+        self.is_final = True
+        self.state = RecordState.ARCHIVED
+        self.member_id = NO_MEMBER
+        self.deadline_ms = None
+
+    def copy(self) -> InFlightState:
+        """Return the same state, without a change in progress."""
+        return InFlightState(self.state, self.delivery_count, self.member_id, self.deadline_ms)
+
+
+class InFlightBatch:
+    """Offsets `first` to `last`: either all have the state `whole`, or each has its own in `each`."""
+
+    __slots__ = ("each", "first", "last", "whole")
+
+    def __init__(self, first: int, last: int, whole: InFlightState) -> None:
+        self.first = first
+        self.last = last
+        self.whole: InFlightState | None = whole
+        self.each: list[InFlightState] = []
+
+    @property
+    def count(self) -> int:
+        """The number of offsets."""
+        return self.last - self.first + 1
+
+    def split(self) -> None:
+        """Give each offset a state of its own."""
+        whole = self.whole
+        if whole is not None:
+            self.each = [whole.copy() for _ in range(self.count)]
+            self.whole = None
+
+    def between(self, first: int, last: int) -> Iterator[tuple[int, InFlightState]]:
+        """Return the offsets from `first` to `last`, with their states; of a batch that is split."""
+        start = max(first, self.first)
+        for offset in range(start, min(last, self.last) + 1):
+            yield offset, self.each[offset - self.first]
+
+    def is_within(self, first: int, last: int) -> bool:
+        """Return whether all offsets are in the range from `first` to `last`."""
+        return self.first >= first and self.last <= last
+
+    def states(self) -> list[InFlightState]:
+        """Return the states: one, or one for each offset."""
+        return self.each if self.whole is None else [self.whole]
+
+
+Pending = list[tuple[InFlightState, StateBatch]]
+"""Changes that a write is to persist."""
+
+_first = attrgetter("first")
+
+
+class SharePartition:
+    """The records of one partition for one share group. `limits` may be replaced between two steps."""
+
+    __slots__ = (
+        "batches", "deadline_ms", "delivery_complete_count", "end_offset", "gap", "limits", "may_have_available",
+        "next_write_id", "start_offset", "state_epoch", "status", "writes",
+    )  # fmt: skip
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.status = Status.EMPTY
+        self.start_offset = 0
+        self.end_offset = 0
+        self.state_epoch = 0
+        self.batches: list[InFlightBatch] = []
+        self.gap: GapWindow | None = None
+        #: terminal records from the start offset on: the lag is without them
+        self.delivery_complete_count = 0
+        #: False if no record of the window can be acquired
+        self.may_have_available = False
+        #: no lock times out before
+        self.deadline_ms: int | None = None
+        #: by id: the changes of each write in progress; of a lock that has timed out none
+        self.writes: dict[int, Pending] = {}
+        self.next_write_id = 0
+
+    @property
+    def in_flight_count(self) -> int:
+        """The number of offsets in the window."""
+        return self.end_offset - self.start_offset + 1 if self.batches else 0
+
+    @property
+    def has_gaps(self) -> bool:
+        """True if offsets between batches may be records that were in delivery before a restart."""
+        return self.gap is not None and self.gap.end == self.end_offset
+
+    def floor(self, offset: int) -> InFlightBatch | None:
+        """Return the last batch that begins at or before `offset`."""
+        at = bisect_right(self.batches, offset, key=_first)
+        return self.batches[at - 1] if at else None
+
+    def from_to(self, first: int, last: int) -> list[InFlightBatch]:
+        """Return the batches that begin at an offset from `first` to `last`."""
+        batches = self.batches
+        return batches[bisect_left(batches, first, key=_first) : bisect_right(batches, last, key=_first)]
+
+    def put(self, batch: InFlightBatch) -> None:
+        """Insert a batch at its place."""
+        batches = self.batches
+        if not batches or batches[-1].first < batch.first:
+            batches.append(batch)
+        else:
+            batches.insert(bisect_left(batches, batch.first, key=_first), batch)
+
+    def in_window(self, first: int, last: int) -> int:
+        """Return the number of the offsets from `first` to `last` that are not below the start offset."""
+        return max(0, last - max(self.start_offset, first) + 1)
+
+    def lock(self, now_ms: int) -> int:
+        """Return the end of a lock that begins now, in ms."""
+        deadline_ms = now_ms + self.limits.record_lock_duration_ms
+        if self.deadline_ms is None or deadline_ms < self.deadline_ms:
+            self.deadline_ms = deadline_ms
+        return deadline_ms
