@@ -13,10 +13,10 @@ from dataclasses import replace
 from coordinatord.coordination.group.consumer.sessions import forget, keep_alive
 from coordinatord.coordination.group.consumer.state import LEAVING, GroupEnvironment
 from coordinatord.coordination.group.consumer.validation import Refusal, unknown_member
-from coordinatord.coordination.group.events import ShareHeartbeat
 from coordinatord.coordination.group.replay import write
 from coordinatord.coordination.group.result import NO_REASON, Dropped, Joined, Result, Trigger
 from coordinatord.coordination.group.share.assigning import reconcile, update_target
+from coordinatord.coordination.group.share.events import ShareHeartbeat
 from coordinatord.coordination.group.share.partitions import initialize
 from coordinatord.coordination.group.share.records import (
     assignment_epoch_record,

@@ -14,9 +14,10 @@ from dataclasses import replace
 
 from coordinatord.coordination.group.consumer.state import GroupEnvironment
 from coordinatord.coordination.group.consumer.topics import Topics
-from coordinatord.coordination.group.events import ShareStateCreated, TopicDeleted
+from coordinatord.coordination.group.events import TopicDeleted
 from coordinatord.coordination.group.replay import write
 from coordinatord.coordination.group.result import NOTHING, Result
+from coordinatord.coordination.group.share.events import ShareStateCreated
 from coordinatord.coordination.group.share.records import UNKNOWN_NAME, in_order, partitions_record
 from coordinatord.coordination.group.share.state import (
     NewState,
