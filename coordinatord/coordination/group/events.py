@@ -12,13 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coordinatord.coordination.group.result import TimerKey
-from kafka_wire.api.alter_share_group_offsets import AlterShareGroupOffsetsRequest
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kafka_wire.api.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
 from kafka_wire.api.join_group import JoinGroupRequest
 from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_wire.api.offset_commit import OffsetCommitRequest
-from kafka_wire.api.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kafka_wire.api.sync_group import SyncGroupRequest
 from kafka_wire.api.txn_offset_commit import TxnOffsetCommitRequest
 from kafka_wire.errors import ErrorCode
@@ -122,49 +119,6 @@ class ConsumerHeartbeat:
 
 
 @dataclass(slots=True)
-class ShareHeartbeat:
-    """A ShareGroupHeartbeat request; `reply` is a share.state.Answer."""
-
-    request: ShareGroupHeartbeatRequest
-    client_id: str
-    client_host: str
-
-
-@dataclass(slots=True)
-class ShareStateCreated:
-    """The share coordinator has created the state of partitions, by topic id, or could not."""
-
-    partitions: Mapping[bytes, frozenset[int]]
-    succeeded: bool
-
-
-@dataclass(slots=True)
-class AlterShareOffsets:
-    """An AlterShareGroupOffsets request; `reply` is a share.state.Answer."""
-
-    request: AlterShareGroupOffsetsRequest
-
-
-@dataclass(slots=True)
-class DeleteShareOffsets:
-    """A DeleteShareGroupOffsets request; `reply` is a share.state.Deletion."""
-
-    request: DeleteShareGroupOffsetsRequest
-
-
-@dataclass(slots=True)
-class ShareOffsetsDeleted:
-    """The share coordinator has deleted the state of these topics."""
-
-    topic_ids: frozenset[bytes]
-
-
-@dataclass(slots=True)
-class DeleteShareState:
-    """The first step of a DeleteGroups request; `reply` is a share.state.Deletion."""
-
-
-@dataclass(slots=True)
 class Commit:
     """An OffsetCommit request. The shell has removed unknown topics and filled in topic names and ids."""
 
@@ -241,12 +195,6 @@ Event = (
     | Sync
     | Leave
     | ConsumerHeartbeat
-    | ShareHeartbeat
-    | ShareStateCreated
-    | AlterShareOffsets
-    | DeleteShareOffsets
-    | ShareOffsetsDeleted
-    | DeleteShareState
     | Commit
     | TxnCommit
     | EndTransaction
@@ -257,4 +205,4 @@ Event = (
     | TopicDeleted
     | Unload
 )
-"""All events besides HeartbeatRequest and OffsetDeleteRequest."""
+"""All events besides HeartbeatRequest, OffsetDeleteRequest, and those of share groups (share/events.py)."""

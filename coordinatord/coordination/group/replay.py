@@ -16,7 +16,6 @@ from typing import Any
 from coordinatord.coordination.group.consumer.replay import replay_consumer
 from coordinatord.coordination.group.offsets.pending import PendingOffsets
 from coordinatord.coordination.group.result import Result
-from coordinatord.coordination.group.share.replay import replay_share
 from coordinatord.coordination.group.state import Group
 from kafka_wire.codecs import maker
 from kafka_wire.records.keys import CONSUMER_GROUP_KEYS, SHARE_GROUP_KEYS
@@ -45,6 +44,8 @@ def replay(group: Group, key: Any, value: Any, producer_id: int = NO_PRODUCER_ID
         group.consumer = replay_consumer(group.consumer, key, value)
         group.exists = _is_left(group)
     elif type(key) in SHARE_GROUP_KEYS:
+        from coordinatord.coordination.group.share.replay import replay_share
+
         group.share = replay_share(group.share, key, value)
         group.exists = _is_left(group)
     else:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from coordinatord.base.observe.logger import get_logger
-from coordinatord.coordination.group.events import ShareStateCreated
+from coordinatord.coordination.group.share.events import DeleteShareState, ShareStateCreated
 from coordinatord.coordination.group.share.state import NewState
 from coordinatord.coordination.service.groups import Coordinator, GroupActor
 from coordinatord.coordination.share.persister import (
@@ -46,6 +46,10 @@ class ShareStates:
             done(errors)
 
         self._create(group_id, states, altered)
+
+    def deletion(self) -> DeleteShareState:
+        """Return the event of the first step of a group's deletion."""
+        return DeleteShareState()
 
     def delete(self, group_id: str, partitions: Sequence[TopicIdPartition], done: Callable[[Errors], None]) -> None:
         """Delete the state of partitions."""

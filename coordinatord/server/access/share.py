@@ -9,10 +9,6 @@ from coordinatord.server.access.rules import Client, Handler, Rule, amend
 from coordinatord.server.access.special import group_operations
 from coordinatord.transport.net.request import RequestContext
 from coordinatord.transport.security.authorizer import Operation, ResourceType
-from kafka_wire.api import alter_share_group_offsets as alter_api
-from kafka_wire.api import delete_share_group_offsets as delete_api
-from kafka_wire.api import describe_share_group_offsets as describe_api
-from kafka_wire.api.share_group_describe import DescribedGroup
 from kafka_wire.errors import ErrorCode, message_of
 
 READ, DESCRIBE = Operation.READ, Operation.DESCRIBE
@@ -22,6 +18,8 @@ NO_TOPIC, NO_GROUP = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHO
 
 def described_groups(client: Client, request: Any, response: Any) -> None:
     """Replace a group by an error if it has assigned topics that the client may not describe."""
+    from kafka_wire.api.share_group_describe import DescribedGroup
+
     group_operations(client, request, response)
     for at, group in enumerate(response.groups):
         topics = {each.topic_name for member in group.members for each in member.assignment.topic_partitions}
@@ -51,7 +49,9 @@ def _topics(error_of: Callable[[Any], Any]) -> Rule:
     return rule
 
 
-def _not_altered(topic: alter_api.AlterShareGroupOffsetsRequestTopic) -> Any:
+def _not_altered(topic: Any) -> Any:
+    from kafka_wire.api import alter_share_group_offsets as alter_api
+
     partitions = [
         alter_api.AlterShareGroupOffsetsResponsePartition(each.partition_index, NO_TOPIC, message_of(NO_TOPIC))
         for each in topic.partitions
@@ -59,7 +59,9 @@ def _not_altered(topic: alter_api.AlterShareGroupOffsetsRequestTopic) -> Any:
     return alter_api.AlterShareGroupOffsetsResponseTopic(topic.topic_name, partitions=partitions)
 
 
-def _not_deleted(topic: delete_api.DeleteShareGroupOffsetsRequestTopic) -> Any:
+def _not_deleted(topic: Any) -> Any:
+    from kafka_wire.api import delete_share_group_offsets as delete_api
+
     text = message_of(NO_TOPIC)
     return delete_api.DeleteShareGroupOffsetsResponseTopic(topic.topic_name, error_code=NO_TOPIC, error_message=text)
 
@@ -73,6 +75,8 @@ def described_offsets(client: Client, context: RequestContext, request: Any, han
     group omits topics that the client may not describe. A request may name a group several times, so the responses for
     groups are distinguished by their position.
     """
+    from kafka_wire.api import describe_share_group_offsets as describe_api
+
     refused = [
         None
         if client.may(DESCRIBE, GROUP, each.group_id)
@@ -113,7 +117,9 @@ def _without_topics(client: Client, asked: Any) -> Callable[[Any], None]:
     return added
 
 
-def _not_described(topic: describe_api.DescribeShareGroupOffsetsRequestTopic) -> Any:
+def _not_described(topic: Any) -> Any:
+    from kafka_wire.api import describe_share_group_offsets as describe_api
+
     text = message_of(NO_TOPIC)
     partitions = [
         describe_api.DescribeShareGroupOffsetsResponsePartition(each, -1, error_code=NO_TOPIC, error_message=text)

@@ -221,12 +221,8 @@ def test_every_event_in_every_state(situation: Callable[[World], None], late: bo
 
 
 def test_every_kind_of_event_is_among_them() -> None:
-    # What groups of other types are asked is asked in test_consumer_groups.py and share/.
-    others = {
-        events.ConsumerHeartbeat, events.ShareHeartbeat, events.ShareStateCreated, events.AlterShareOffsets,
-        events.DeleteShareOffsets, events.ShareOffsetsDeleted, events.DeleteShareState,
-    }  # fmt: skip
-    assert {type(event) for event in every_event(made(stable))} == set(HANDLERS) - others
+    # What a group of the consumer protocol is asked is asked in test_consumer_groups.py.
+    assert {type(event) for event in every_event(made(stable))} == set(HANDLERS) - {events.ConsumerHeartbeat}
 
 
 def test_every_state_is_among_the_situations_and_every_transition_happens() -> None:

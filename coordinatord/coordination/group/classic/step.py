@@ -62,8 +62,7 @@ from coordinatord.coordination.group.result import (
     TimerKey,
     Trigger,
 )
-from coordinatord.coordination.group.share.step import restore as restore_share
-from coordinatord.coordination.group.share.step import share_step
+from coordinatord.coordination.group.share.step_on_demand import restore_share, share_event
 from coordinatord.coordination.group.state import HEARTBEAT_RESULTS, NEVER, Group, Member, heartbeat_error
 from coordinatord.coordination.group.states import DEAD, PREPARING_REBALANCE, STABLE, Cause, Why
 from coordinatord.coordination.group.terminate import terminate
@@ -89,8 +88,8 @@ def step(group: Group, event: Any, now_ms: int) -> Result:
     if group.consumer is not None:
         return consumer_step(group, event, now_ms)
     if group.share is not None:
-        return share_step(group, event, now_ms)
-    return HANDLERS[type(event)](group, event, now_ms)
+        return share_event(group, event, now_ms)
+    return HANDLERS.get(type(event), share_event)(group, event, now_ms)
 
 
 def heartbeat(group: Group, request: HeartbeatRequest, now_ms: int) -> Result:
@@ -213,8 +212,7 @@ def _restore_modern(group: Group, now_ms: int) -> Result:
         return NOTHING
     if group.consumer is not None:
         return restore_consumer(group, group.consumer, group.surroundings, now_ms)
-    assert group.share is not None
-    return restore_share(group, group.share, group.surroundings, now_ms)
+    return restore_share(group, now_ms)
 
 
 def _heartbeat_refusal(group: Group, request: HeartbeatRequest) -> ErrorCode | None:
@@ -278,12 +276,6 @@ HANDLERS: dict[type[Any], Callable[[Group, Any, int], Result]] = {
     HeartbeatRequest: heartbeat,
     OffsetDeleteRequest: delete_offsets,
     events.ConsumerHeartbeat: consumer_step,
-    events.ShareHeartbeat: share_step,
-    events.ShareStateCreated: share_step,
-    events.AlterShareOffsets: share_step,
-    events.DeleteShareOffsets: share_step,
-    events.ShareOffsetsDeleted: share_step,
-    events.DeleteShareState: share_step,
     events.Join: join,
     events.Sync: sync,
     events.Leave: leave,

@@ -20,7 +20,7 @@ from coordinatord.coordination.group.offsets.committed import commit, delete, de
 from coordinatord.coordination.group.offsets.transactional import commit_transactional, end_transaction
 from coordinatord.coordination.group.replay import write
 from coordinatord.coordination.group.result import NOTHING, Result, Transition, Trigger
-from coordinatord.coordination.group.share.step import share_step
+from coordinatord.coordination.group.share.step_on_demand import share_event
 from coordinatord.coordination.group.state import Group
 from coordinatord.coordination.group.states import Why
 from coordinatord.coordination.group.terminate import terminate
@@ -35,7 +35,7 @@ def consumer_step(group: Group, event: Any, now_ms: int) -> Result:
     """Handle one event of a group that is a consumer group, or becomes one by a ConsumerHeartbeat."""
     consumer = group.consumer
     before = ConsumerState.EMPTY if consumer is None else consumer.state
-    result = HANDLERS[type(event)](group, event, now_ms)
+    result = HANDLERS.get(type(event), share_event)(group, event, now_ms)
     after = group.consumer
     if after is consumer and not result.records:
         return result  # nearly always: a state is durable, so without records it is unchanged
@@ -121,12 +121,6 @@ HANDLERS: dict[type[Any], Callable[[Group, Any, int], Result]] = {
     HeartbeatRequest: _heartbeat,
     OffsetDeleteRequest: delete_offsets,
     events.ConsumerHeartbeat: heartbeat,
-    events.ShareHeartbeat: share_step,
-    events.ShareStateCreated: share_step,
-    events.AlterShareOffsets: share_step,
-    events.DeleteShareOffsets: share_step,
-    events.ShareOffsetsDeleted: share_step,
-    events.DeleteShareState: share_step,
     events.Join: _join,
     events.Sync: _sync,
     events.Leave: _leave,

@@ -1,6 +1,7 @@
 """Share groups (KIP-932): membership and the partitions of each member.
 
-step.py        the entry point for all events of share groups
+step.py        the entry point for all events of share groups; step_on_demand.py imports it when the first one comes
+events.py      the events that only share groups have
 state.py       a group: members, target assignment, epochs, and the partitions that have state
 records.py     conversion of a group to its records
 replay.py      the only functions that write durable state

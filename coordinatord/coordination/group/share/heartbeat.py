@@ -13,10 +13,10 @@ from dataclasses import replace
 from coordinatord.coordination.group.consumer.sessions import forget, keep_alive
 from coordinatord.coordination.group.consumer.state import LEAVING, GroupEnvironment
 from coordinatord.coordination.group.consumer.validation import Refusal, unknown_member
-from coordinatord.coordination.group.events import ShareHeartbeat
 from coordinatord.coordination.group.replay import write
 from coordinatord.coordination.group.result import NO_REASON, Dropped, Joined, Result, Trigger
 from coordinatord.coordination.group.share.assigning import reconcile, update_target
+from coordinatord.coordination.group.share.events import ShareHeartbeat
 from coordinatord.coordination.group.share.partitions import initialize
 from coordinatord.coordination.group.share.records import (
     assignment_epoch_record,
@@ -128,7 +128,7 @@ def _accept(group: Group, event: ShareHeartbeat, surroundings: GroupEnvironment,
     share = group.share
     assert share is not None, "a member of it has been written"
     trigger = _trigger(before, member)
-    if trigger is None and share.assignment_epoch >= share.epoch and has_unassigned(share):
+    if trigger is None and share.assignment_epoch >= share.epoch and has_unassigned(group, share):
         trigger = Trigger(Why.TOPICS_CHANGED, "partitions of the subscribed topics were initialised")
     if trigger is not None or share.topics_version != topics.version:
         metadata_hash = share.hash_of(topics)
@@ -163,19 +163,22 @@ def _trigger(before: ShareMember | None, after: ShareMember) -> Trigger | None:
     return None
 
 
-def has_unassigned(share: ShareGroup) -> bool:
+def has_unassigned(group: Group, share: ShareGroup) -> bool:
     """Return whether the partitions that have state differ from those in the target, in a subscribed topic."""
-    if share.partitions is None or not share.members:
+    if share.settled_version == group.version or share.partitions is None:
         return False
     subscribed = share.subscribed_topics()
     assigned: dict[bytes, set[int]] = {}
     for target in share.target.values():
         for topic_id, partitions in target.items():
             assigned.setdefault(topic_id, set()).update(partitions)
-    return any(
+    found = any(
         each.name in subscribed and bool(assigned.get(topic_id, set()) ^ each.partitions)
         for topic_id, each in share.partitions.initialized.items()
     )
+    if not found:
+        share.settled_version = group.version
+    return found
 
 
 def raise_epoch(group: Group, share: ShareGroup, metadata_hash: int, trigger: Trigger, result: Result) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from coordinatord.coordination.group.events import (
+from coordinatord.coordination.group.result import NOTHING, Result
+from coordinatord.coordination.group.share.events import (
     AlterShareOffsets,
     DeleteShareOffsets,
     DeleteShareState,
     ShareOffsetsDeleted,
 )
-from coordinatord.coordination.group.result import NOTHING, Result
 from coordinatord.coordination.group.share.partitions import Named, begin, merged, put
 from coordinatord.coordination.group.share.records import in_order
 from coordinatord.coordination.group.share.state import Answer, Deletion, NewState, ShareGroup, StatePartitions

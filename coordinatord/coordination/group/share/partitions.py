@@ -14,9 +14,10 @@ from dataclasses import replace
 
 from coordinatord.coordination.group.consumer.state import GroupEnvironment
 from coordinatord.coordination.group.consumer.topics import Topics
-from coordinatord.coordination.group.events import ShareStateCreated, TopicDeleted
+from coordinatord.coordination.group.events import TopicDeleted
 from coordinatord.coordination.group.replay import write
 from coordinatord.coordination.group.result import NOTHING, Result
+from coordinatord.coordination.group.share.events import ShareStateCreated
 from coordinatord.coordination.group.share.records import UNKNOWN_NAME, in_order, partitions_record
 from coordinatord.coordination.group.share.state import (
     NewState,
@@ -43,7 +44,7 @@ def initialize(
         if topic is None:
             continue
         there = _partitions(now.initialized, topic.topic_id)
-        if not is_late:
+        if not is_late and topic.topic_id in now.initializing:
             there |= _partitions(now.initializing, topic.topic_id)
         if len(there) < topic.partitions:
             missing[topic.topic_id] = name, frozenset(range(topic.partitions)) - there

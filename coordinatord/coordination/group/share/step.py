@@ -27,6 +27,7 @@ from coordinatord.coordination.group.result import (
     Transition,
     Trigger,
 )
+from coordinatord.coordination.group.share import events as share_events
 from coordinatord.coordination.group.share.assigning import go_on
 from coordinatord.coordination.group.share.heartbeat import heartbeat, raise_epoch, remove
 from coordinatord.coordination.group.share.offsets import alter, delete_offsets, delete_state, offsets_deleted
@@ -140,12 +141,12 @@ def _answer(reply: Callable[[Any], Any]) -> Callable[[Group, Any, int], Result]:
 
 
 HANDLERS: dict[type[Any], Callable[[Group, Any, int], Result]] = {
-    events.ShareHeartbeat: heartbeat,
-    events.ShareStateCreated: state_created,
-    events.AlterShareOffsets: alter,
-    events.DeleteShareOffsets: delete_offsets,
-    events.ShareOffsetsDeleted: offsets_deleted,
-    events.DeleteShareState: delete_state,
+    share_events.ShareHeartbeat: heartbeat,
+    share_events.ShareStateCreated: state_created,
+    share_events.AlterShareOffsets: alter,
+    share_events.DeleteShareOffsets: delete_offsets,
+    share_events.ShareOffsetsDeleted: offsets_deleted,
+    share_events.DeleteShareState: delete_state,
     events.TimedOut: _timed_out,
     events.Rebalance: _rebalance,
     events.Delete: _delete,

@@ -7,9 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.coordination.group.describe import describe, list_group, states_of, types_of
-from coordinatord.coordination.group.events import Delete, DeleteShareState
+from coordinatord.coordination.group.events import Delete
 from coordinatord.coordination.runtime.actors import later, respond_after
-from coordinatord.coordination.share.persister import TopicIdPartition
 from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, Wait, run_through
 from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -21,6 +20,7 @@ from kafka_wire.errors import ErrorCode
 if TYPE_CHECKING:
     from coordinatord.coordination.service.groups import Coordinator, GroupActor
     from coordinatord.coordination.service.share_states import Errors, ShareStates
+    from coordinatord.coordination.share.persister import TopicIdPartition
 
 ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 """READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS as bits (AclOperation codes): all are allowed."""
@@ -105,7 +105,7 @@ class GroupAdmin:
                 continue
             latest = later(latest, actor)
             if actor.group.share is not None and self.share_states is not None:
-                deletion = actor.tell(DeleteShareState())
+                deletion = actor.tell(self.share_states.deletion())
                 if deletion.response is not None:
                     results[group_id] = deletion.response
                     continue

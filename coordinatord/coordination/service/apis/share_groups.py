@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from coordinatord.base.config import Settings
 from coordinatord.coordination.group.consumer.state import GroupEnvironment
-from coordinatord.coordination.group.events import ShareHeartbeat
 from coordinatord.coordination.group.share.describe import describe_share
+from coordinatord.coordination.group.share.events import ShareHeartbeat
 from coordinatord.coordination.runtime.actors import later, respond_after
 from coordinatord.coordination.service.apis.admin import ALL_GROUP_OPERATIONS
 from coordinatord.coordination.service.share_states import ShareStates

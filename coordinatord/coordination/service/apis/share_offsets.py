@@ -10,7 +10,7 @@ from typing import Any
 
 from coordinatord.base.config import Settings
 from coordinatord.coordination.group.consumer.topics import Topics
-from coordinatord.coordination.group.events import AlterShareOffsets, DeleteShareOffsets, ShareOffsetsDeleted
+from coordinatord.coordination.group.share.events import AlterShareOffsets, DeleteShareOffsets, ShareOffsetsDeleted
 from coordinatord.coordination.service.groups import GroupActor
 from coordinatord.coordination.service.share_states import Errors, ShareStates
 from coordinatord.coordination.share.persister import (

@@ -8,6 +8,7 @@ import pytest
 
 from coordinatord.coordination.group import events
 from coordinatord.coordination.group.classic.step import step
+from coordinatord.coordination.group.share import events as share_events
 from coordinatord.coordination.group.share.state import NewState
 from coordinatord.coordination.group.states import ShareState
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -210,9 +211,9 @@ def test_refusals(there: str, member_id: str, epoch: int, names: tuple[str, ...]
     assert (response.error_code, response.error_message, records) == (error, text, [])
 
 
-def share_heartbeat(member_id: str, epoch: int, names: tuple[str, ...]) -> events.ShareHeartbeat:
+def share_heartbeat(member_id: str, epoch: int, names: tuple[str, ...]) -> share_events.ShareHeartbeat:
     request = ShareGroupHeartbeatRequest(GROUP_ID, member_id, epoch, None, list(names) or None)
-    return events.ShareHeartbeat(request, "client", "/127.0.0.1")
+    return share_events.ShareHeartbeat(request, "client", "/127.0.0.1")
 
 
 @pytest.mark.parametrize("epoch", [0, 2, 3])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from coordinatord.coordination.group import events
+from coordinatord.coordination.group.share import events as share_events
 from coordinatord.coordination.group.share.state import NewState, StatePartitions, TopicPartitions
 from kafka_wire.api.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -24,9 +25,9 @@ from tests.coordination.group.share.world import GROUP_ID, World
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def altering(**offsets: dict[int, int]) -> events.AlterShareOffsets:
+def altering(**offsets: dict[int, int]) -> share_events.AlterShareOffsets:
     """A request: topic -> partition -> offset."""
-    return events.AlterShareOffsets(
+    return share_events.AlterShareOffsets(
         AlterShareGroupOffsetsRequest(
             GROUP_ID,
             [
@@ -39,8 +40,8 @@ def altering(**offsets: dict[int, int]) -> events.AlterShareOffsets:
     )
 
 
-def deleting(*topics: str) -> events.DeleteShareOffsets:
-    return events.DeleteShareOffsets(
+def deleting(*topics: str) -> share_events.DeleteShareOffsets:
+    return share_events.DeleteShareOffsets(
         DeleteShareGroupOffsetsRequest(GROUP_ID, [DeleteShareGroupOffsetsRequestTopic(each) for each in topics])
     )
 
@@ -100,7 +101,7 @@ def test_offsets_are_deleted_in_two_steps() -> None:
     assert made.share.partitions is not None
     assert set(made.share.partitions.deleting) == {topic_id for topic_id, _ in deletion.partitions}
     assert made.share.partitions.initialized == {}
-    made.tell(events.ShareOffsetsDeleted(frozenset({T})))
+    made.tell(share_events.ShareOffsetsDeleted(frozenset({T})))
     assert made.share.partitions.deleting == (made.topics.by_name["u"].topic_id,)
 
 
@@ -108,7 +109,7 @@ def test_a_deletion_that_has_failed_can_be_repeated() -> None:
     made = emptied(t=2)
     first = made.tell(deleting("t"))
     assert made.tell(deleting("t")).partitions == first.partitions
-    made.tell(events.ShareOffsetsDeleted(frozenset({T})))
+    made.tell(share_events.ShareOffsetsDeleted(frozenset({T})))
     [refused] = made.tell(deleting("t")).response.responses
     assert (refused.error_code, refused.error_message) == (UNKNOWN, "There is no offset information to delete.")
 
@@ -123,11 +124,11 @@ def test_a_topic_that_is_subscribed_to_again_is_no_longer_deleted() -> None:
 
 def test_a_group_is_deleted_after_its_state() -> None:
     made = emptied(t=2)
-    deletion = made.tell(events.DeleteShareState())
+    deletion = made.tell(share_events.DeleteShareState())
     assert (deletion.response, deletion.partitions) == (None, ((T, 0), (T, 1)))
     assert made.share.partitions == StatePartitions(deleting=(T,))
     made.restart()
-    assert made.tell(events.DeleteShareState()).partitions == deletion.partitions, "after a failure"
+    assert made.tell(share_events.DeleteShareState()).partitions == deletion.partitions, "after a failure"
     assert made.tell(events.Delete()).error_code == ErrorCode.NONE
     assert kinds(made) == ["-TargetAssignmentMetadata", "-StatePartitionMetadata", "-Metadata"]
     assert not made.group.exists
@@ -135,6 +136,6 @@ def test_a_group_is_deleted_after_its_state() -> None:
 
 def test_a_group_with_members_is_not_deleted() -> None:
     made = joined("a")
-    assert made.tell(events.DeleteShareState()).response.error_code == ErrorCode.NON_EMPTY_GROUP
+    assert made.tell(share_events.DeleteShareState()).response.error_code == ErrorCode.NON_EMPTY_GROUP
     assert made.tell(events.Delete()).error_code == ErrorCode.NON_EMPTY_GROUP
     assert made.records == []

@@ -16,6 +16,7 @@ from coordinatord.coordination.group.classic.step import restore, step
 from coordinatord.coordination.group.consumer.state import GroupEnvironment
 from coordinatord.coordination.group.replay import replay
 from coordinatord.coordination.group.result import Cancel, Record, Result, TimerKey
+from coordinatord.coordination.group.share import events as share_events
 from coordinatord.coordination.group.share.state import Answer, NewState, ShareGroup
 from coordinatord.coordination.group.state import Group, GroupSettings
 from kafka_wire.api.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
@@ -140,7 +141,7 @@ class World:
         request = ShareGroupHeartbeatRequest(GROUP_ID, member_id, epoch, **fields)
         if names:
             request.subscribed_topic_names = list(names)
-        reply = self.tell(events.ShareHeartbeat(request, "client", "/127.0.0.1"))
+        reply = self.tell(share_events.ShareHeartbeat(request, "client", "/127.0.0.1"))
         assert isinstance(reply, Answer)
         return reply
 
@@ -158,7 +159,7 @@ class World:
             created.setdefault(each.topic_id, set()).add(each.partition)
         if created:
             found = {topic_id: frozenset(partitions) for topic_id, partitions in created.items()}
-            self.tell(events.ShareStateCreated(found, succeeded))
+            self.tell(share_events.ShareStateCreated(found, succeeded))
 
     def settled(self, *member_ids: str) -> None:
         """Let members take over their targets."""
