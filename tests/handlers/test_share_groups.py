@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from coordinatord.transport.security.authorizer import Operation, PatternType, Permission, ResourceType
 from kafka_wire.api.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
     AlterShareGroupOffsetsRequestTopic,
 )
+from kafka_wire.api.create_acls import AclCreation, CreateAclsRequest
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.delete_groups import DeleteGroupsRequest
 from kafka_wire.api.delete_share_group_offsets import (
@@ -30,6 +32,8 @@ from kafka_wire.api.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kafka_wire.errors import ErrorCode
 from tests.handlers.test_share_state import SHARE
 from tests.reference.in_process import run, running_in_process
+from tests.server.access.cases import SUPER
+from tests.server.access.ours import AUTHORIZER, authorized
 
 SETTINGS = {**SHARE, "group.share.assignment.interval.ms": "0", "group.share.min.assignment.interval.ms": "0"}
 NONE = ErrorCode.NONE
@@ -191,3 +195,38 @@ def test_the_coordinator_of_a_share_partition_is_this_node(tmp_path: Path) -> No
         assert [each.error_code for each in old] == [ErrorCode.INVALID_REQUEST]
 
     played(tmp_path, play)
+
+
+def test_permissions(tmp_path: Path) -> None:
+    """Who may do nothing learns nothing; who may use the group alone sees none of its topics."""
+
+    async def play() -> None:
+        async with authorized(tmp_path, {**AUTHORIZER, **SETTINGS}) as (_, connect):
+            ours = await connect(SUPER)
+            await create(ours, t=1)
+            await member(ours, "a", "t")
+            stranger = await connect("stranger")
+            no_group, no_topic = ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            assert (await heartbeat(stranger, "b", 0, "t")).error_code == no_group
+            assert (await describe(stranger)).error_code == no_group
+            assert (await offsets(stranger)).error_code == no_group
+            assert (await alter(stranger, "t", offsets={0: 0})).error_code == no_group
+            assert (await delete_offsets(stranger, "t")).error_code == no_group
+            creation = AclCreation(
+                ResourceType.GROUP, "g", PatternType.LITERAL, "User:guest", "*", Operation.ALL, Permission.ALLOW
+            )
+            [made] = (await ours.ask(CreateAclsRequest([creation]), 3)).results
+            assert made.error_code == NONE
+            guest = await connect("guest")
+            assert (await heartbeat(guest, "b", 0, "t")).error_code == no_topic
+            assert (await describe(guest)).error_code == no_topic
+            assert (await offsets(guest)).topics == []
+            [topic] = (await offsets(guest, ("t", [0]))).topics
+            assert [each.error_code for each in topic.partitions] == [no_topic]
+            assert (await heartbeat(guest, "a", -1)).error_code == NONE
+            [topic] = (await alter(guest, "t", offsets={0: 0})).responses
+            assert [each.error_code for each in topic.partitions] == [no_topic]
+            [topic] = (await delete_offsets(guest, "t")).responses
+            assert topic.error_code == no_topic
+
+    run(play())

@@ -195,6 +195,18 @@ ALLOWED = (
         "coordinatord/broker/log/data_dir.py",
     ),
     Known(
+        "limits of the share coordinator",
+        "Kafka limits neither the share partitions nor their state batches, and fails on a batch that ends before it "
+        "begins. We have max.share.partitions, 10,000 batches of a share partition and a million of all: "
+        "POLICY_VIOLATION beyond; INVALID_REQUEST for such a batch, and for one with a negative offset",
+        "coordinatord/coordination/share/coordinator/step.py",
+    ),
+    Known(
+        "the order of topics and partitions in the responses of the share coordinator",
+        "Kafka's is that of a java.util.HashMap, ours is that of the request",
+        "coordinatord/coordination/share/apis/state.py",
+    ),
+    Known(
         "a share partition whose log start moved behind its window while records of the window were acquired",
         "when their locks end, Kafka moves the start offset back to the end of the window, and forward again with the "
         "next fetch; ours never moves back",

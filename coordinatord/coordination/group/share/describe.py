@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coordinatord.coordination.group.consumer.java_collections.hash_map import timeline_order
 from coordinatord.coordination.group.consumer.topics import Topics
 from coordinatord.coordination.group.share import simple
 from coordinatord.coordination.group.share.state import ShareMember
@@ -23,7 +24,7 @@ def describe_share(group: Group | None, group_id: str, topics: Topics) -> Descri
         group_epoch=share.epoch,
         assignment_epoch=share.assignment_epoch,
         assignor_name=simple.NAME,
-        members=[_member(member, topics) for member in share.members.values()],
+        members=[_member(share.members[each], topics) for each in timeline_order(share.members, share.slots)],
     )
 
 

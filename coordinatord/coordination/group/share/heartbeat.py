@@ -18,7 +18,12 @@ from coordinatord.coordination.group.replay import write
 from coordinatord.coordination.group.result import NO_REASON, Dropped, Joined, Result, Trigger
 from coordinatord.coordination.group.share.assigning import reconcile, update_target
 from coordinatord.coordination.group.share.partitions import initialize
-from coordinatord.coordination.group.share.records import epoch_record, member_record, member_tombstones
+from coordinatord.coordination.group.share.records import (
+    assignment_epoch_record,
+    epoch_record,
+    member_record,
+    member_tombstones,
+)
 from coordinatord.coordination.group.share.state import Answer, ShareGroup, ShareMember, limits_of
 from coordinatord.coordination.group.state import MAX_ID_CHARACTERS, Group
 from coordinatord.coordination.group.states import Cause, Why
@@ -123,7 +128,7 @@ def _accept(group: Group, event: ShareHeartbeat, surroundings: GroupEnvironment,
     share = group.share
     assert share is not None, "a member of it has been written"
     trigger = _trigger(before, member)
-    if trigger is None and share.assignment_epoch >= share.epoch and has_unassigned(share):
+    if trigger is None and share.assignment_epoch >= share.epoch and has_unassigned(group, share):
         trigger = Trigger(Why.TOPICS_CHANGED, "partitions of the subscribed topics were initialised")
     if trigger is not None or share.topics_version != topics.version:
         metadata_hash = share.hash_of(topics)
@@ -158,19 +163,22 @@ def _trigger(before: ShareMember | None, after: ShareMember) -> Trigger | None:
     return None
 
 
-def has_unassigned(share: ShareGroup) -> bool:
+def has_unassigned(group: Group, share: ShareGroup) -> bool:
     """Return whether the partitions that have state differ from those in the target, in a subscribed topic."""
-    if share.partitions is None or not share.members:
+    if share.settled_version == group.version or share.partitions is None:
         return False
     subscribed = share.subscribed_topics()
     assigned: dict[bytes, set[int]] = {}
     for target in share.target.values():
         for topic_id, partitions in target.items():
             assigned.setdefault(topic_id, set()).update(partitions)
-    return any(
+    found = any(
         each.name in subscribed and bool(assigned.get(topic_id, set()) ^ each.partitions)
         for topic_id, each in share.partitions.initialized.items()
     )
+    if not found:
+        share.settled_version = group.version
+    return found
 
 
 def raise_epoch(group: Group, share: ShareGroup, metadata_hash: int, trigger: Trigger, result: Result) -> None:
@@ -197,3 +205,6 @@ def remove(
     text = f"member {member_id} left" if left else f"session of member {member_id} expired"
     trigger = Trigger(Why.MEMBER_LEFT if left else Why.SESSION_EXPIRED, text, member_id)
     raise_epoch(group, share, share.hash_of(surroundings.topics), trigger, result)
+    if not share.members:
+        # Since Kafka 4.4: nothing is to be assigned, and the next member need not wait for the assignment interval.
+        write(group, *assignment_epoch_record(group.group_id, share.epoch, 0), result)

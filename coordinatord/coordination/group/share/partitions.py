@@ -43,7 +43,7 @@ def initialize(
         if topic is None:
             continue
         there = _partitions(now.initialized, topic.topic_id)
-        if not is_late:
+        if not is_late and topic.topic_id in now.initializing:
             there |= _partitions(now.initializing, topic.topic_id)
         if len(there) < topic.partitions:
             missing[topic.topic_id] = name, frozenset(range(topic.partitions)) - there

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinatord.coordination.group import events
+from coordinatord.coordination.group.classic.leaving import leave
 from coordinatord.coordination.group.classic.members import join_error
 from coordinatord.coordination.group.consumer.sessions import ASSIGNMENT, forget, keep_alive
 from coordinatord.coordination.group.consumer.state import GroupEnvironment
@@ -38,7 +39,6 @@ from coordinatord.coordination.group.terminate import terminate
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_wire.api.delete_groups import DeletableGroupResult
 from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kafka_wire.api.leave_group import LeaveGroupResponse
 from kafka_wire.api.offset_commit import error_response as commit_error
 from kafka_wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kafka_wire.api.sync_group import SyncGroupResponse
@@ -154,7 +154,7 @@ HANDLERS: dict[type[Any], Callable[[Group, Any, int], Result]] = {
     events.ConsumerHeartbeat: _consumer_heartbeat,
     events.Join: _answer(lambda event: join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)),
     events.Sync: _answer(lambda event: SyncGroupResponse(error_code=UNKNOWN_MEMBER)),
-    events.Leave: _answer(lambda event: LeaveGroupResponse(error_code=UNKNOWN_MEMBER)),
+    events.Leave: leave,  # of no classic member
     events.Commit: _answer(lambda event: commit_error(event.request, 0, NOT_FOUND)),
     events.TxnCommit: _answer(lambda event: txn_commit_error(event.request, 0, NOT_FOUND)),
     events.EndTransaction: lambda group, event, now_ms: NOTHING,

@@ -19,6 +19,8 @@ def combine(batches: Iterable[StateBatch], start_offset: int) -> list[StateBatch
     coming = sorted(
         (max(first, start_offset), last, state, count) for first, last, state, count in batches if last >= start_offset
     )
+    if len(coming) < 2:  # most writes
+        return [StateBatch(*each) for each in coming]
     open_: list[tuple[int, int, int]] = []  # batches that have begun, the highest first: (-count, -state, last offset)
     combined: list[StateBatch] = []
     offset = at = 0
@@ -43,6 +45,6 @@ def _append(combined: list[StateBatch], batch: StateBatch) -> None:
     if combined:
         before = combined[-1]
         if before.last_offset + 1 == batch.first_offset and before[2:] == batch[2:]:
-            combined[-1] = before._replace(last_offset=batch.last_offset)
+            combined[-1] = StateBatch(before.first_offset, *batch[1:])
             return
     combined.append(batch)
