@@ -17,8 +17,9 @@ import click
 from coordinatord.base.config import Listener, Settings
 from coordinatord.base.observe import announce, logs
 from coordinatord.base.observe.logger import get_logger
-from coordinatord.cli.options import fail, load_or_exit, settings_options
+from coordinatord.cli.options import fail
 from coordinatord.cli.ready_file import CannotTell, ReadyFile
+from coordinatord.cli.settings_options import load_or_exit, settings_options
 
 if TYPE_CHECKING:
     from coordinatord.server.daemon.daemon import Daemon
