@@ -1,4 +1,4 @@
-"""What all commands do with their options and with errors. It imports no settings, which few commands need."""
+"""Checks of options and messages of errors, for all commands. The daemon's settings are not imported here."""
 
 from __future__ import annotations
 

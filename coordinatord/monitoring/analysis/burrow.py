@@ -25,7 +25,9 @@ WINDOW = 10
 """Number of commits that Burrow keeps per partition by default (storage.intervals)."""
 
 RECENT_MS = 100_000
-"""How long Burrow keeps end offsets by default: as many, one each ten seconds (cluster.offset-refresh)."""
+"""Age in milliseconds up to which Burrow keeps end offsets by default: ten, one every ten seconds
+(cluster.offset-refresh).
+"""
 
 
 class Commit(NamedTuple):
