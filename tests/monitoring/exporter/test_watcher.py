@@ -119,3 +119,16 @@ def test_nor_does_the_command_lag_say_so(monkeypatch: pytest.MonkeyPatch) -> Non
     seconds[0] += 200
     (row,) = scene.with_ends([("t", 0)]).verdict(regular(5_000_000), {}).rows
     assert (row.status, row.lag, row.end_offset_ms) == ("behind", 1_000, 5_200_000)
+
+
+def test_each_reason_why_the_cluster_cannot_be_read_is_logged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    watcher, _ = watcher_of()
+    logged: list[tuple[str, str]] = []
+    lines = SimpleNamespace(warning=lambda _event, bootstrap, reason: logged.append((bootstrap, reason)))
+    monkeypatch.setattr("coordinatord.monitoring.exporter.watcher.log", lines)
+    for reason in ("refused", "refused", "timed out"):
+        watcher._failed(reason)
+    watcher.is_up = True
+    watcher._failed("timed out")
+    assert logged == [("here:1", reason) for reason in ("refused", "timed out", "timed out")]
+    assert (watcher.failures, watcher.is_up, watcher.why) == (4, False, "timed out")
