@@ -118,6 +118,12 @@ def test_mistakes(world: tuple[World, str], arguments: list[str], status: int, s
     assert told == f"coordinatord: {sentence}\n"
 
 
+@pytest.mark.parametrize("option", ["--broker-config", "--command-config"])
+def test_a_directory_is_no_file_of_properties(option: str) -> None:
+    told = lag("--bootstrap", "127.0.0.1:1", option, "/", status=2)
+    assert told.endswith(f"Error: Invalid value for '{option}': File '/' is a directory.\n")
+
+
 def test_what_it_needs_is_told(world: tuple[World, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "coordinatord.monitoring.offsets_log.lag.lag_scan", None)  # as without pyarrow
     assert "This needs numpy and pyarrow, and kafka-python for a broker: " in lag("--source", world[1], status=1)
