@@ -8,9 +8,9 @@ from __future__ import annotations
 import statistics
 import time
 
-from bench import groups
+from bench import frames, groups
 from bench.consumer_group import REBALANCE_TIMEOUT_MS, ConsumerGroup
-from bench.generator import Flow, WrongAnswer
+from bench.generator import Flow, Line, WrongAnswer
 from bench.groups import require
 from bench.registry import KAFKA, KFAKE, OURS, OURS_NEVER, Arena, Column, Sample, at_most, row
 from bench.rows.steady import CYCLES, flows_of, heartbeat_flows, steady
@@ -39,17 +39,17 @@ def members(server: Server) -> list[tuple[str, str, int]]:
     return made
 
 
-def _joined(line: groups.Line, group: str, member_id: str) -> int:
+def _joined(line: Line, group: str, member_id: str) -> int:
     """Join, get the partitions, say so. Returns the member's epoch."""
     request = ConsumerGroupHeartbeatRequest(group, member_id, 0)
     request.rebalance_timeout_ms = REBALANCE_TIMEOUT_MS
-    request.subscribed_topic_names = [groups.frames.TOPIC]
+    request.subscribed_topic_names = [frames.TOPIC]
     request.topic_partitions = []
     answer = line.ask(request)
     for _ in range(100):
         require(answer.error_code, "ConsumerGroupHeartbeat")
         parts = [] if answer.assignment is None else answer.assignment.topic_partitions
-        if sum(len(part.partitions) for part in parts) == groups.frames.PARTITIONS:
+        if sum(len(part.partitions) for part in parts) == frames.PARTITIONS:
             said = ConsumerGroupHeartbeatRequest(group, member_id, answer.member_epoch, topic_partitions=parts)
             require(line.ask(said).error_code, "ConsumerGroupHeartbeat")
             return int(answer.member_epoch)

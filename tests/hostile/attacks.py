@@ -43,7 +43,7 @@ from kafka_wire.records.batch import BatchBuilder, build_batch
 from kafka_wire.records.compression import Compression
 from kafka_wire.schema import ZERO_UUID
 from tests.hostile.turns import Peer
-from tests.shell import request_frame
+from tests.support.shell import request_frame
 
 TOPIC, GROUP, BROKER = 2, 32, 4
 """`resource_type`."""

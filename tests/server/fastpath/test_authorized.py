@@ -28,8 +28,8 @@ from tests.handlers.test_handlers import stable
 from tests.handlers.world import World
 from tests.server.fastpath import test_commits as commits
 from tests.server.fastpath import test_heartbeats as heartbeats
-from tests.shell import Wire
 from tests.support.rows import first_quick
+from tests.support.shell import Wire
 
 HEARTBEAT, COMMIT = ApiKey.HEARTBEAT, ApiKey.OFFSET_COMMIT
 USERS = ("alice", "bob")

@@ -9,7 +9,7 @@ from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_wire.api.join_group import JoinGroupRequest
 from kafka_wire.api.sync_group import SyncGroupResponse
 from kafka_wire.errors import ErrorCode
-from tests.shell import Gate, Turns, Wire, make_door
+from tests.support.shell import Gate, Turns, Wire, make_door
 
 HEARTBEAT = HeartbeatRequest("g", 1, "m")
 JOIN = JoinGroupRequest("g", 10_000, 10_000, "", None, "consumer", [])
