@@ -139,8 +139,8 @@ PYTEST = ".venv/bin/python -m pytest -q"
 FRESH = "build/fresh/bin/python -m pytest -q -n 2"
 OWN = "not reference and not clients and not compose and not spark and not browser and not hostile and not postgresql"
 SLOW = (
-    "tests/broker/log tests/monitoring/offsets_log tests/reference tests/server/fastpath tests/server/workers "
-    "tests/testing/simulation tests/test_*.py"
+    "tests/broker/log tests/coordination/group tests/monitoring/offsets_log tests/reference tests/server/fastpath "
+    "tests/server/workers tests/testing/simulation tests/test_*.py"
 )
 # The hot modules (setup.py) and what calls them, as C. The C compiler's optimisation, which takes minutes, changes
 # nothing that tests see.
