@@ -259,13 +259,14 @@ def test_a_leader_of_the_first_version_goes_on_while_a_later_one_migrates(databa
     lease.close(release=True)
 
 
-def test_a_leader_of_the_second_version_goes_on_while_a_later_one_migrates(database: str) -> None:
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_leader_of_an_older_version_goes_on_while_a_later_one_migrates(database: str, version: int) -> None:
     """Its tables become those of a database with one seat."""
     connection = Link(database).open()
     with connection.transaction():
-        connection.execute(schema.FIRST_VERSION)
-        connection.execute(schema.REGISTRY)
-        connection.execute("INSERT INTO coordinatord_schema VALUES (2)")
+        for step in schema.MIGRATIONS[:version]:
+            connection.execute(step)
+        connection.execute("INSERT INTO coordinatord_schema VALUES (%s)", (version,))
         connection.execute(
             "INSERT INTO coordinatord_leader (cluster_id, epoch, node_id, holder, lease_until)"
             " VALUES ('cluster', 7, 1, 'old', clock_timestamp() + interval '1 hour')"
