@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from coordinatord.base.topic_names import is_topic_name
-from kafka_wire.api.fetch import FetchPartition, FetchRequest, PartitionData
+from kafka_wire.api.fetch import FetchableTopicResponse, FetchPartition, FetchRequest, PartitionData
 from kafka_wire.errors import ErrorCode
 
 NO_SESSION = 0
@@ -221,6 +221,23 @@ def asked_in(request: FetchRequest, uses_topic_ids: bool) -> dict[PartitionKey, 
         for topic in request.topics
         for partition in topic.partitions
     }
+
+
+def grouped(read: dict[PartitionKey, PartitionData]) -> list[FetchableTopicResponse]:
+    """Return the topics of a response: adjacent partitions of one topic together, since the order of partitions is part
+    of the response.
+    """
+    responses: list[FetchableTopicResponse] = []
+    last: TopicKey | None = None
+    for (topic_key, _), data in read.items():
+        if topic_key != last:
+            last = topic_key
+            if isinstance(topic_key, bytes):
+                responses.append(FetchableTopicResponse("", topic_key, []))
+            else:
+                responses.append(FetchableTopicResponse(topic_key, partitions=[]))
+        responses[-1].partitions.append(data)
+    return responses
 
 
 def forgotten_in(request: FetchRequest, uses_topic_ids: bool) -> list[PartitionKey]:
