@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from coordinatord.broker.topics.describe import by_one_identity
 from coordinatord.coordination.runtime.versions import fetch_error, fetch_groups, fetch_response
 from coordinatord.server.access.rules import ERRORS, Client, Handler, May, Parts, amend
+from coordinatord.transport.net.cooperative_tasks import run_through
 from coordinatord.transport.net.request import RequestContext
 from coordinatord.transport.security.authorizer import Operation, ResourceType
 from kafka_wire.api.consumer_group_describe import DescribedGroup
@@ -80,7 +81,7 @@ def metadata(client: Client, context: RequestContext, request: Any, handler: Han
     if asked is None or (not asked and context.api_version == 0):
         amend(context, lambda response: _only_described(client, response))
     elif asked:
-        identified = by_one_identity(asked, context.api_version)
+        identified = run_through(by_one_identity(asked, context.api_version))
         if isinstance(identified, ErrorCode):
             return handler(context, request)  # which rejects it
         asked = request.topics = identified
