@@ -206,8 +206,10 @@ class _Subscriptions:
         found = self._known.get(key) if said is None else None
         if found is not None:
             return found
-        names = name_set(sorted(member.topics) if said is None else said)
         resolved = self._consumer.resolved.get(member.expression) if member.expression else None
+        if not (resolved and resolved.topics) and not any(map(self._topics.find, member.topics)):
+            return JavaSet(()), len(member.topics)  # an order takes long: a member may name ten thousand
+        names = name_set(sorted(member.topics) if said is None else said)
         if resolved is not None and resolved.topics:
             matched = name_set(sorted(resolved.topics))
             names = union(names, matched) if names else matched
