@@ -1,7 +1,7 @@
 """Recorded requests as templates: what each client family says, in which order, on which of its connections.
 
 All of it comes from tests/golden/traffic. A template is a request as its client sent it, decoded; whoever plays it
-(stand_in.py) puts other names, ids, generations and offsets into it and writes it with the version's encoder, which
+(play.py) puts other names, ids, generations and offsets into it and writes it with the version's encoder, which
 gives the recorded bytes where nothing is changed (tests/clients/test_recorded.py).
 """
 

@@ -7,7 +7,7 @@ request is parked.
 
 `changes` and `trigger` go to the rebalance ledger: the members that joined or were dropped, with the cause of each, and
 the cause of the rebalance. The shell adds the time. `ended` are the accounts of completed group epochs
-(consumer/account.py).
+(consumer/epoch_record.py).
 """
 
 from __future__ import annotations
