@@ -40,7 +40,7 @@ def test_a_maker_fills_every_field() -> None:
     for cls in all_messages():
         default = cls()
         names = [field.name for field in codecs.schema_of(cls).fields]
-        assert codecs.maker(cls)(*[getattr(default, name) for name in names]) == default
+        assert codecs.constructor(cls)(*[getattr(default, name) for name in names]) == default
 
 
 def test_a_traceback_shows_the_line() -> None:

@@ -21,7 +21,7 @@ from operator import itemgetter
 from typing import Any
 
 from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic, error_response
-from kafka_wire.codecs import encode_message, maker
+from kafka_wire.codecs import constructor, encode_message
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import BatchBuilder
 from kafka_wire.records.keys import NO_TIMESTAMP, encode_offsets
@@ -51,7 +51,7 @@ _SHORT_DELTAS = 64
 """Number of records in a batch whose offset delta takes one byte."""
 _DELTAS = [VARINT[delta] for delta in range(_SHORT_DELTAS)]
 
-_value = maker(OffsetCommitValue)
+_value = constructor(OffsetCommitValue)
 _pack_timestamp = struct.Struct(">q").pack
 _pack_index = struct.Struct(">i").pack
 

@@ -59,11 +59,11 @@ from coordinatord.coordination.group.states import (
     Why,
 )
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupResponse
-from kafka_wire.codecs import maker
+from kafka_wire.codecs import constructor
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue
 
-_group_logged = maker(GroupMetadataValue)
+_group_logged = constructor(GroupMetadataValue)
 
 
 def join(group: Group, event: Join, now_ms: int) -> Result:
