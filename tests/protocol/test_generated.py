@@ -83,9 +83,9 @@ def spoil(package: Path, how: str) -> None:
         path = package / "layout" / "blobs.py"
         path.write_text(path.read_text().replace("beyond", "behind"))
     elif how == "generating was interrupted":
-        (package / "generated" / "made_from.txt").write_text("")
+        (package / "generated" / "digest.txt").write_text("")
     else:
-        (package / "generated" / "made_from.txt").unlink()
+        (package / "generated" / "digest.txt").unlink()
 
 
 STALE, MISSING = "are stale", "have not been generated"
