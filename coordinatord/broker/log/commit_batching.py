@@ -67,7 +67,7 @@ class CommitBatch:
         self.logs.clear()
 
 
-class Gathering:
+class CommitBatches:
     """The flush epochs that are not sealed yet, in order."""
 
     def __init__(self) -> None:
