@@ -30,7 +30,7 @@ from coordinatord.broker.topics.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
-    Fetched,
+    CachedPartition,
     FetchSession,
     FetchSessions,
     PartitionKey,
@@ -155,7 +155,7 @@ class _PendingFetch:
         fetching: FetchRequestHandler,
         context: RequestContext,
         request: FetchRequest,
-        partitions: dict[PartitionKey, Fetched],
+        partitions: dict[PartitionKey, CachedPartition],
         session: FetchSession | None,
     ) -> None:
         self.fetching = fetching
