@@ -221,8 +221,8 @@ def _bodies(request: OffsetCommitRequest, topic: OffsetCommitRequestTopic) -> li
         )
         for number in (0, -1)
     )
-    holes = (INDEX_BYTES, NUMBERS_BYTES, TIMESTAMP_BYTES)
-    return [in_common(*both, holes) for both in zip(zeros, ones, strict=True)]
+    field_sizes = (INDEX_BYTES, NUMBERS_BYTES, TIMESTAMP_BYTES)
+    return [in_common(*both, field_sizes) for both in zip(zeros, ones, strict=True)]
 
 
 def _template(*constants: bytes) -> bytes:
@@ -234,8 +234,8 @@ def _template(*constants: bytes) -> bytes:
     return b"%b".join([piece.replace(b"%", b"%%") for piece in pieces])
 
 
-def in_common(zeros: bytes, ones: bytes, holes: tuple[int, ...]) -> list[bytes]:
-    """Return the bytes before, between and after the variable fields; `holes` are the field sizes in bytes."""
+def in_common(zeros: bytes, ones: bytes, field_sizes: tuple[int, ...]) -> list[bytes]:
+    """Return the bytes before, between and after the variable fields, whose sizes in bytes are `field_sizes`."""
     constants: list[bytes] = []
     found: list[int] = []
     start = position = 0
@@ -250,5 +250,5 @@ def in_common(zeros: bytes, ones: bytes, holes: tuple[int, ...]) -> list[bytes]:
         found.append(position - start)
         start = position
     constants.append(zeros[start:])
-    assert tuple(found) == holes, f"fields of {found} bytes"
+    assert tuple(found) == field_sizes, f"fields of {found} bytes"
     return constants
