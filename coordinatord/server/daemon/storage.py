@@ -6,7 +6,7 @@ components: the flusher, the gate of responses, the router.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from coordinatord.base.config import Settings
 from coordinatord.broker.log.data_dir import DataDirectory
@@ -25,6 +25,7 @@ from kafka_wire.api_key import ApiKey
 if TYPE_CHECKING:
     from coordinatord.server.daemon.embedded import EmbeddedOptions
     from coordinatord.server.daemon.worker import WorkerConfig
+    from coordinatord.server.postgresql.serving_node import ServingNode
 
 
 class Storage(Protocol):
@@ -49,7 +50,7 @@ class Storage(Protocol):
     def before(self, router: Serving) -> Serving:
         """Return the handler of requests that replaces the router and calls it."""
 
-    def begin(self, daemon: Any) -> None:
+    def begin(self, daemon: ServingNode) -> None:
         """Start the work of a serving node, when the daemon begins to serve."""
 
     def stopping(self, seconds: float) -> None:
@@ -76,7 +77,7 @@ class DirectoryStorage:
         """Return the router itself."""
         return router
 
-    def begin(self, daemon: Any) -> None:
+    def begin(self, daemon: ServingNode) -> None:
         """Do nothing."""
 
     def stopping(self, seconds: float) -> None:

@@ -31,6 +31,7 @@ from coordinatord.server.postgresql.leading import epoch_of_term_0, follow, shar
 from coordinatord.server.postgresql.lease import RELEASED, RENEWALS, Lease, standing, take
 from coordinatord.server.postgresql.lease_guard import Leading, Requests, TimeoutGate
 from coordinatord.server.postgresql.registry import Registration
+from coordinatord.server.postgresql.serving_node import ServingNode
 from coordinatord.server.postgresql.sharing import InTouch, SharedFiles
 from coordinatord.server.postgresql.standby_copy import Ahead
 from coordinatord.server.postgresql.standby_listener import Front, Offer, View
@@ -149,7 +150,7 @@ class PostgresStorage:
         self.requests = Requests(router, self.standing, self.store, self._timeout_s)
         return self.requests
 
-    def begin(self, daemon: Any) -> None:
+    def begin(self, daemon: ServingNode) -> None:
         """Attach to the daemon when it begins to serve: the daemon fails when another node leads."""
 
         def lost(error: BaseException) -> None:
