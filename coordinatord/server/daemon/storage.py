@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from coordinatord.base.config import Settings
 from coordinatord.broker.log.data_dir import DataDirectory
 from coordinatord.broker.log.report_foreign import log_unknown_files
-from coordinatord.broker.log.report_recovery import telling_how_far
+from coordinatord.broker.log.report_recovery import opening_progress
 from coordinatord.broker.log.worker_checkpoints import WorkerShare
 from coordinatord.broker.log.writer import Flushing
 from coordinatord.broker.metadata.log import Published, Read
@@ -107,7 +107,7 @@ def open_storage(settings: Settings, nodes: Nodes, part: WorkerConfig | None, gu
             node_id=node_id,
             catalogued=catalogued,
             on_foreign=log_unknown_files,
-            on_opened=telling_how_far(),
+            on_opened=opening_progress(),
             disk=disk,
         )
         return DirectoryStorage(data)

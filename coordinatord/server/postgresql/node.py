@@ -19,7 +19,7 @@ from coordinatord.base.observe.logger import get_logger
 from coordinatord.broker.log.data_dir import DataDirectory, random_id
 from coordinatord.broker.log.names import METADATA_TOPIC_ID
 from coordinatord.broker.log.ownership import Foreign, ReadCatalogued
-from coordinatord.broker.log.report_recovery import telling_how_far, telling_how_much
+from coordinatord.broker.log.report_recovery import copying_progress, opening_progress
 from coordinatord.broker.metadata.log import Published, Read
 from coordinatord.broker.topics import catalogue_file
 from coordinatord.coordination.runtime.log import Gate
@@ -104,7 +104,7 @@ class PostgresStorage:
                 catalogued=catalogued,
                 on_foreign=on_foreign,
                 disk=disk,
-                on_opened=telling_how_far(),
+                on_opened=opening_progress(),
                 leader_epoch=epoch_0 + self.lease.term,
             )
             if isinstance(nodes, SeatedNodes):
@@ -126,7 +126,7 @@ class PostgresStorage:
 
     def _copy(self, path: Path, cluster_id: str, node_id: int) -> None:
         began_s = time.monotonic()
-        disk, tell = UnflushedDisk(), telling_how_much()
+        disk, tell = UnflushedDisk(), copying_progress()
         size = working_copy.make(self.store, path, cluster_id=cluster_id, node_id=node_id, disk=disk, on_read=tell)
         log.info("working copy made", bytes=size, seconds=round(time.monotonic() - began_s, 3))
 

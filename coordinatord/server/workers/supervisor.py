@@ -29,7 +29,7 @@ from coordinatord.base.observe.logger import get_logger
 from coordinatord.broker.log import ownership, worker_checkpoints
 from coordinatord.broker.log.data_dir import DataDirectory
 from coordinatord.broker.log.report_foreign import log_unknown_files
-from coordinatord.broker.log.report_recovery import tell_of_recovery, telling_how_far
+from coordinatord.broker.log.report_recovery import log_recovery, opening_progress
 from coordinatord.broker.topics import catalogue_file
 from coordinatord.broker.topics.catalogue import Catalogue
 from coordinatord.broker.topics.names import OFFSETS_TOPIC
@@ -116,10 +116,10 @@ class Supervisor:
             node_id=settings.node_id,
             catalogued=catalogue_file.catalogued,
             on_foreign=log_unknown_files,
-            on_opened=telling_how_far(),
+            on_opened=opening_progress(),
         )
         ownership.refuse_others(self.data.disk, self.data.path, (LOCK_FILE,))
-        tell_of_recovery(self.data.recovered)
+        log_recovery(self.data.recovered)
         catalogue = Catalogue(settings, self.data, Nodes(settings.node_id), lambda: secrets.token_bytes(16))
         self.shared = Shared(count, f"{self.data.path}/{LOCK_FILE}")
         self.shared.begin(catalogue.change)
@@ -258,7 +258,7 @@ class Supervisor:
                 if other is not worker:
                     other.peer_socket.close()
                     _close_all(other.sockets)
-            logs.tell_worker(worker.number)
+            logs.set_worker(worker.number)
             status = self._serve(part)
         except SystemExit as told:
             status = CANNOT_START if told.code else 0
