@@ -42,7 +42,7 @@ _NOT_YET = (
 Connect = Callable[[str], Awaitable[RawClient]]
 
 
-async def settle(connect: Connect, answer: Answer) -> None:
+async def wait_until_settled(connect: Connect, answer: Answer) -> None:
     """Wait until the broker at the other end of `connect` has applied the changes that `answer` confirms."""
     if getattr(answer.request, "validate_only", False):
         return

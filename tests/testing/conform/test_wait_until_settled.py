@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coordinatord.testing.conform.raw_client import Answer
-from coordinatord.testing.conform.settling import CHANGE_TIMEOUT_S, settle
+from coordinatord.testing.conform.wait_until_settled import CHANGE_TIMEOUT_S, wait_until_settled
 from kafka_wire.api.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -101,7 +101,7 @@ def grown(*, error: int = 0) -> Answer:
 
 def settled_after_s(broker: LaggingBroker, answer: Answer) -> float:
     async def timed() -> float:
-        await settle(broker.connect, answer)
+        await wait_until_settled(broker.connect, answer)
         return asyncio.get_running_loop().time()
 
     return run(timed())
