@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from coordinatord.coordination.service.groups import Coordinator
     from coordinatord.coordination.service.ledger import Ledger
     from coordinatord.server.daemon.assembled import Assembled
-    from coordinatord.server.daemon.group_status import Watched
+    from coordinatord.server.daemon.group_status import GroupStatus
 
 MAX_ENDED = 20_000
 """Largest number of ended rebalances kept between two reads by a watcher; beyond it, the last ones are counted."""
@@ -58,10 +58,10 @@ def put_pages(daemon: Assembled) -> None:
         admin.add_page("/rebalances", "rebalances", lambda query: _rebalances(daemon, ledger, query))
 
     @cache
-    def watched() -> Watched:
-        from coordinatord.server.daemon.group_status import Watched
+    def watched() -> GroupStatus:
+        from coordinatord.server.daemon.group_status import GroupStatus
 
-        return Watched(daemon)
+        return GroupStatus(daemon)
 
     admin.add_collector(lambda: watched().collector())
     admin.add_part("/groups", lambda *request: watched().part(*request))

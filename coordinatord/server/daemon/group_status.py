@@ -42,7 +42,7 @@ MAX_DEADLINES = 200
 Key = tuple[str, str, int]
 
 
-class Watched:
+class GroupStatus:
     """The groups of an assembled daemon."""
 
     def __init__(self, daemon: Assembled, limits: Limits = LIMITS) -> None:

@@ -33,8 +33,8 @@ from coordinatord.server.postgresql.lease_guard import Leading, Requests, Timeou
 from coordinatord.server.postgresql.registry import Registration
 from coordinatord.server.postgresql.serving_node import ServingNode
 from coordinatord.server.postgresql.sharing import InTouch, SharedFiles
-from coordinatord.server.postgresql.standby_copy import Ahead
-from coordinatord.server.postgresql.standby_listener import Front, Offer, View
+from coordinatord.server.postgresql.standby_copy import StandbyCopy
+from coordinatord.server.postgresql.standby_listener import Offer, StandbyListener, View
 from coordinatord.server.postgresql.store import PostgresStore
 from coordinatord.server.postgresql.store_flusher import StoreFlusher
 from coordinatord.transport.cluster.nodes import Nodes
@@ -85,7 +85,7 @@ class PostgresStorage:
         directory = Path(settings.data_dir)
         path = directory / working_copy.NAME
         self._lock = working_copy.lock(directory)
-        ahead = Ahead(settings.storage, path, settings.node_id, catalogued)
+        ahead = StandbyCopy(settings.storage, path, settings.node_id, catalogued)
         try:
             self.registration = registration_of(settings)
             working_copy.discard(path)
@@ -221,7 +221,7 @@ def registration_of(settings: Settings) -> Registration:
     )
 
 
-def lead(settings: Settings, registration: Registration, offer: Offer, ahead: Ahead) -> tuple[Lease, str]:
+def lead(settings: Settings, registration: Registration, offer: Offer, ahead: StandbyCopy) -> tuple[Lease, str]:
     """Migrate the tables to this version, register, and wait until this node leads. Returns its lease and the cluster's
     id. Raises Unusable. While this node waits, `ahead` prepares the working copy; the caller closes `ahead`.
     """
@@ -229,7 +229,7 @@ def lead(settings: Settings, registration: Registration, offer: Offer, ahead: Ah
     waiting = Waiting(
         link,
         registration,
-        lambda cluster_id, view: Front(settings, offer, cluster_id, view),
+        lambda cluster_id, view: StandbyListener(settings, offer, cluster_id, view),
         ahead,
         settings.storage_leaders,
     )
@@ -278,8 +278,8 @@ class Waiting:
         self,
         link: Link,
         registration: Registration,
-        make_front: Callable[[str, View], Front],
-        ahead: Ahead,
+        make_front: Callable[[str, View], StandbyListener],
+        ahead: StandbyCopy,
         seats: int = 1,
     ) -> None:
         self._link = link
@@ -287,7 +287,7 @@ class Waiting:
         self._ahead = ahead
         self._registration = registration
         self._make_front = make_front
-        self._front: Front | None = None
+        self._front: StandbyListener | None = None
         self._topics = catalogue_file.Content({}, {}, 0)
         self._topics_version = -1
         self._kept_s = -TELL_S
