@@ -1,5 +1,5 @@
-"""The meaning of each status of `status.py`, and the recommended action: a line each. `coordinatord lag --help` and
-TABLES.md show this table; a test compares it with the statuses.
+"""The meaning of each status of `status.py`, and the recommended action. `coordinatord lag --help` and TABLES.md show
+this table; a test compares it with the statuses.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Advice(NamedTuple):
-    """The meaning of a status and the recommended action, as two parts of a sentence."""
+    """The meaning of a status and the recommended action: two clauses that a page joins to a sentence."""
 
     means: str
     do: str

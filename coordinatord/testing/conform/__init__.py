@@ -1,4 +1,4 @@
-"""Conformance suite: Kafka's recorded responses, for any broker that speaks its protocol.
+"""Conformance suite: compares any broker that speaks Kafka's protocol with recorded responses of Kafka.
 
     stories/               requests of clients, and the responses of Apache Kafka 4.3
     story.py               the language that stories are written in
@@ -6,7 +6,7 @@
     player.py              plays one story on a connection
     wait_until_settled.py  waits until Kafka has applied a change that it has acknowledged
     raw_client.py          a client that sends and receives frames only
-    normalized.py          responses as text, without differences that do not matter
+    normalized.py          responses as text, without values that differ in each run (ids, times, ports)
     categories.py          the subject of each story, and its KIP
     selection.py           the stories that a broker can play, given its settings and APIs
     target.py              the broker: its settings and versions, its readiness
