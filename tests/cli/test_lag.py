@@ -230,7 +230,8 @@ def test_from_a_broker(tmp_path: Path) -> None:
         consumer.close()
         [row] = json.loads(lag("--bootstrap", daemon.bootstrap, "--json"))
         assert (row["group_id"], row["committed_offset"], row["end_offset"], row["lag"]) == ("billing", 4, 10, 6)
-        assert (row["time_lag_ms"], row["time_lag_method"], row["status"]) == (30_000, "at most", "behind")
+        assert (row["time_lag_method"], row["status"]) == ("at most", "behind")
+        assert 0 < row["time_lag_ms"] <= 30_000  # since the ends of 30 s before they were requested
 
 
 def test_a_deleted_group_is_not_there(tmp_path: Path) -> None:

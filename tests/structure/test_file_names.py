@@ -10,7 +10,7 @@ from tests.structure.sources import ROOT, modules
 from tests.structure.test_links import pages
 
 FILE = re.compile(r"(?<![\w./-])(?:[\w-]+/)*[\w-]+\.py\b")
-MODULE = re.compile(r"-m ((?:tests|coordinatord|kafka_wire)(?:\.\w+)*)")
+MODULE = re.compile(r"-m ((?:tests|bench|coordinatord|kafka_wire)(?:\.\w+)*)")
 HISTORY = "CHANGELOG.md"
 EXAMPLES = {"main.py", "setup.py"}
 """A file of users, and the one at the top."""
@@ -27,7 +27,7 @@ def texts() -> Iterator[tuple[str, str]]:
 
 def sources() -> set[str]:
     """Every suffix of the path of each source file: `b/c.py` stands for `a/b/c.py`."""
-    folders = ("coordinatord", "protocol", "tests", "docs", "deploy", ".ci")
+    folders = ("coordinatord", "protocol", "tests", "bench", "docs", "deploy", ".ci")
     paths = [path.relative_to(ROOT) for folder in folders for path in (ROOT / folder).rglob("*.py")]
     return {"/".join(path.parts[first:]) for path in paths for first in range(len(path.parts))}
 
