@@ -114,10 +114,10 @@ class Describing:
         if asked:
             identified = yield from by_one_identity(asked, context.api_version)
             if isinstance(identified, ErrorCode):
-                topics = yield from made_of(
+                refused = yield from made_of(
                     asked, lambda each: MetadataResponseTopic(identified, each.name or "", each.topic_id)
                 )
-                return MetadataResponse(topics=topics, error_code=identified)
+                return MetadataResponse(topics=refused, error_code=identified)
             asked = identified
             missing = yield from made_of(
                 asked if may_create else (), lambda each: each.name if self._is_missing(each.name) else None

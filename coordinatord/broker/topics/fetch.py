@@ -379,18 +379,9 @@ class _PendingFetch:
                 self._has_news = True
                 self._is_large |= size >= MIN_KEPT_BYTES
             read[key] = PartitionData(
-                asked.partition,
-                0,
-                log.high_watermark,
-                stable_offset,
-                log.log_start_offset,
-                diverging,
-                _NO_LEADER,
-                _NO_SNAPSHOT,
-                aborted,
-                -1,
-                data,
-            )
+                asked.partition, 0, log.high_watermark, stable_offset, log.log_start_offset, diverging, _NO_LEADER,
+                _NO_SNAPSHOT, aborted, -1, data,
+            )  # fmt: skip
         for key, error in self.missing:
             if is_long:
                 yield None
