@@ -16,7 +16,7 @@ class Advice(NamedTuple):
 
 ADVICE: dict[str, Advice] = {
     "members expired": Advice(
-        "the session of its last member expired, and records come that no member reads",
+        "the session of its last member expired, and new records arrive that no member reads",
         "start its processes again: they were killed, or cannot reach the coordinator",
     ),
     "crash loop": Advice(
@@ -28,7 +28,7 @@ ADVICE: dict[str, Advice] = {
         "nothing brings them back; give the topic a longer retention.ms, or the group more members",
     ),
     "stopped": Advice(
-        "it has committed nothing for the window and its usual pause, and records have waited as long",
+        "it has not committed for longer than the window and its usual pause, while records were unread",
         "look at the members' logs: they hang, or fail before they commit",
     ),
     "stuck": Advice(
