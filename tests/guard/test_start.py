@@ -17,7 +17,7 @@ pytestmark = pytest.mark.interpreted
 PROGRAM = """
 import asyncio, json, struct, sys, tempfile
 before = set(sys.modules)
-from coordinatord.cli.options import load_or_exit
+from coordinatord.cli.settings_options import load_or_exit
 from coordinatord.cli import serve
 from coordinatord.base.observe import logs
 from coordinatord.server.daemon import process
