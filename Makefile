@@ -110,8 +110,8 @@ build/compiled/.stamp: $(SOURCES) | $(VENV)/.compile
 	@rm -rf build/compiled && mv build/compiling build/compiled
 
 compiled: build/compiled/.stamp ## a copy in build/compiled whose hot modules are C, for COMPILED=1; needs a C compiler
-	@cd build/compiled && rm -rf tests deploy Makefile Dockerfile LICENSE .ci
-	@cp -r tests deploy Makefile Dockerfile LICENSE ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md SECURITY.md .ci build/compiled
+	@cd build/compiled && rm -rf bench tests deploy Makefile Dockerfile LICENSE .ci
+	@cp -r bench tests deploy Makefile Dockerfile LICENSE ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md SECURITY.md .ci build/compiled
 
 # What build_ext left in build/compiled is up to date for bdist_wheel: nothing is compiled twice. It knows the tag of this
 # machine alone, which no index takes; auditwheel reads from the C modules which Linuxes have what they need.
@@ -163,11 +163,11 @@ lint: $(VENV)/.lint ## ruff, mypy --strict, import rules
 
 bench: $(VENV)/.bench $(BUILD) ## beside Apache Kafka (needs Java 17, Maven) and kfake (Go); ARGS="--only heartbeat"
 	@$(GENERATE)
-	@$(IN_TREE) -m tests.bench $(BENCH_OUT) $(ARGS)
+	@$(IN_TREE) -m bench $(BENCH_OUT) $(ARGS)
 
 bench-quick: $(VENV)/.bench $(BUILD) ## our side alone, in about a minute
 	@$(GENERATE)
-	@$(IN_TREE) -m tests.bench --quick $(BENCH_OUT) $(ARGS)
+	@$(IN_TREE) -m bench --quick $(BENCH_OUT) $(ARGS)
 
 docs: $(VENV)/.docs ## the pages of docs/ as a site in build/site
 	@$(BIN)/python docs/collect.py

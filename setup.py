@@ -16,7 +16,7 @@ mypy takes `frozenset | keys of a dict` for a frozenset, which it is not.
 
 Not among them: subclasses of construct's, Enums with fields, dataclasses that name types which only mypy imports, and
 most of kafka_wire.generated. All its codecs as C take a compiler a quarter of an hour, and not all gain: those in HOT
-decode in a quarter to two fifths less time; offsets' and Heartbeat's take longer to encode (tests/bench/FINDINGS.md).
+decode in a quarter to two fifths less time; offsets' and Heartbeat's take longer to encode (bench/FINDINGS.md).
 """
 
 import os

@@ -139,8 +139,8 @@ PYTEST = ".venv/bin/python -m pytest -q"
 FRESH = "build/fresh/bin/python -m pytest -q -n 2"
 OWN = "not reference and not clients and not compose and not spark and not browser and not hostile and not postgresql"
 SLOW = (
-    "tests/broker/log tests/monitoring/offsets_log tests/reference tests/server/fastpath tests/server/workers "
-    "tests/testing/simulation tests/test_*.py"
+    "tests/broker/log tests/coordination/group tests/monitoring/offsets_log tests/reference tests/server/fastpath "
+    "tests/server/workers tests/testing/simulation tests/test_*.py"
 )
 # The hot modules (setup.py) and what calls them, as C. The C compiler's optimisation, which takes minutes, changes
 # nothing that tests see.
@@ -219,12 +219,20 @@ def full() -> list[Stage]:
     return [[[SET_UP, Step("all-tools", [FETCH])]], [waiting, others], [alone]]
 
 
+def by_name() -> Stage:
+    """Steps that are in neither run, because they take hours."""
+    command = ".venv/bin/python -m tests.kafka_suites"
+    suites = ("kafka_2.13", "kafka-tools", "kafka-clients-integration-tests")
+    runs = [f"{command} run {side} {suite}" for side in ("kafka", "coordinatord") for suite in suites]
+    return [[Step("kafka-suites", [*runs, f"{command} table"])]]
+
+
 def chosen(names: Sequence[str]) -> list[Stage]:
     """The stages that the command line asks for; exits with a sentence if there is no such step."""
     if names in ([], ["full"]):
         return full() if names else gate()
     known: dict[str, Step] = {}
-    for stage in (*gate(), *full()):
+    for stage in (*gate(), *full(), by_name()):
         for lane in stage:
             for step in lane:
                 known.setdefault(step.name, step)

@@ -23,8 +23,8 @@ from kafka_wire.api.sync_group import SyncGroupRequest
 from kafka_wire.errors import ErrorCode
 from kafka_wire.registry import messages, versions_of
 from kafka_wire.schema import schema_of
-from tests.scene import HEARTBEAT, Scene
-from tests.shell import Wire
+from tests.support.scene import HEARTBEAT, Scene
+from tests.support.shell import Wire
 
 LIMIT = 4_000
 

@@ -27,8 +27,8 @@ from kafka_wire.api.offset_commit import (
 )
 from kafka_wire.errors import ErrorCode
 from tests.reference.in_process import run, running_in_process
-from tests.scene import HEARTBEAT, JOIN, Scene, answer_kinds
-from tests.shell import Turns, Wire, make_door, request_frame, with_behind
+from tests.support.scene import HEARTBEAT, JOIN, Scene, answer_kinds
+from tests.support.shell import Turns, Wire, make_door, request_frame, with_behind
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignme
 from kafka_wire.codecs import encode_message
 from kafka_wire.errors import ErrorCode
 from kafka_wire.lengths import write_uvarint
-from tests.scene import HEARTBEAT, JOIN, Scene, answer_kinds
+from tests.support.scene import HEARTBEAT, JOIN, Scene, answer_kinds
 
 
 def test_requests_of_one_chunk_are_answered_in_order_by_one_write() -> None:

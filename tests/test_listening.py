@@ -99,6 +99,26 @@ def test_families_of_clients_that_reach_a_listener(host: str, by_ipv4: bool, by_
 
 
 @needs_ipv6
+def test_a_host_name_of_both_families_has_a_socket_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka binds the first address of a name alone; a client that tries the other one would be refused."""
+    found = [
+        (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::1", 0, 0, 0)),
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0)),
+    ]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    sockets = bound("both.example", 0)
+    monkeypatch.undo()
+    try:
+        for each in sockets:
+            each.listen()
+        assert len(sockets) == 2
+        assert reaches(sockets, "127.0.0.1")
+        assert reaches(sockets, "::1")
+    finally:
+        close(sockets)
+
+
+@needs_ipv6
 @pytest.mark.parametrize("names", [("A", "B"), ("B", "A")])
 def test_a_port_of_one_listener_in_ipv4_and_of_another_in_ipv6(names: tuple[str, str]) -> None:
     """KIP-797; in either order."""

@@ -29,13 +29,6 @@ def test_the_build_needs_what_generates_the_codecs() -> None:
     assert PROJECT["tool"]["setuptools"]["package-data"]["kafka_wire.generated"] == [fresh.DIGEST.name]
 
 
-def test_the_license_is_the_one_that_is_named() -> None:
-    assert PROJECT["project"]["license"] == "Apache-2.0"
-    text = (REPOSITORY / "LICENSE").read_text()
-    assert "Apache License\n                           Version 2.0, January 2004" in text
-    assert "END OF TERMS AND CONDITIONS" in text
-
-
 def test_a_release_has_compiled_wheels_for_each_python_that_is_named() -> None:
     prefix = "Programming Language :: Python :: 3."
     named = [each.removeprefix(prefix) for each in PROJECT["project"]["classifiers"] if each.startswith(prefix)]

@@ -55,7 +55,7 @@ from kafka_wire.records.offsets import (
 )
 from tests.broker.log.world import World
 from tests.coordination.transactions.world import NoTimers
-from tests.shell import Gate
+from tests.support.shell import Gate
 
 GROUPS = ("a", "b", "c")
 NOW_MS = 1_000_000

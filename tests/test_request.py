@@ -15,7 +15,7 @@ from kafka_wire.codecs import encode_message
 from kafka_wire.errors import ErrorCode
 from kafka_wire.schema import schema_of
 from tests.handlers.world import World
-from tests.shell import Turns, Wire, make_door
+from tests.support.shell import Turns, Wire, make_door
 
 TOPICS = [
     OffsetCommitRequestTopic("orders", partitions=[OffsetCommitRequestPartition(0, 5, 3, "here")]),

@@ -28,7 +28,7 @@ from kafka_wire.errors import ErrorCode
 from tests.clients.raw import Line
 from tests.clients.raw_member import HEARTBEAT_VERSION, RawMember
 from tests.daemon import HOST, Daemon, running
-from tests.shell import Turns, make_door, request_frame
+from tests.support.shell import Turns, make_door, request_frame
 from tests.support.waiting import PATIENCE_S
 
 SESSION_MS = 4_000

@@ -6,5 +6,5 @@ metadata/  SCRAM credentials, quotas and ACLs as records, as Kafka's controllers
 
 Guarantees: data that a callback reports as durable survives a power failure; after the first failed write nothing more
 becomes durable (fail-stop). Does not depend on groups and transactions, except through the interfaces in
-`topics/participation.py`.
+`topics/partition_verification.py`.
 """

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from coordinatord.cli.options import fail, load_or_exit
+from coordinatord.cli.options import fail
+from coordinatord.cli.settings_options import load_or_exit
 from coordinatord.cli.terminal import echo
 
 if TYPE_CHECKING:

@@ -17,8 +17,9 @@ import click
 from coordinatord.base.config import Listener, Settings
 from coordinatord.base.observe import announce, logs
 from coordinatord.base.observe.logger import get_logger
-from coordinatord.cli.options import fail, load_or_exit, settings_options
+from coordinatord.cli.options import fail
 from coordinatord.cli.ready_file import CannotTell, ReadyFile
+from coordinatord.cli.settings_options import load_or_exit, settings_options
 
 if TYPE_CHECKING:
     from coordinatord.server.daemon.daemon import Daemon
@@ -28,7 +29,7 @@ _early: list[int] = []
 
 
 class StoppedEarly(BaseException):
-    """Raised by a stop signal while the daemon starts, or waits for the lease of another node."""
+    """Raised by a stop signal while the daemon starts, or while it waits for another node's lease to end."""
 
 
 @click.command(
@@ -63,7 +64,7 @@ def serve(config: Path | None, assignments: tuple[str, ...], ready_file: Path | 
 
 def run(settings: Settings, ready: ReadyFile) -> int:
     """Run the daemon and return its exit status. An error that prevents the start is printed as a sentence."""
-    gc.disable()  # nearly all objects of imports live on; enabled again once groups are loaded, or workers supervised
+    gc.disable()  # a start frees few objects; the daemon enables it when groups are loaded, a supervisor when it runs
     try:
         # The first process of a container has no default action for SIGTERM: without a handler it would have to be
         # killed.
@@ -92,15 +93,17 @@ def _stop_early(number: int, _frame: Any) -> None:
 
 
 def _unraisable(lost: Any) -> None:
-    """Ignore a StoppedEarly that Python drops in a weakref callback, of which each import has one: `_tell` sends the
-    signal again. Report other dropped exceptions as usual.
+    """Handle an exception that Python cannot raise. Each import runs a weakref callback, and Python drops an exception
+    in it. Ignore a dropped StoppedEarly, because `_tell` sends the signal again; report others as usual.
     """
     if lost.exc_type is not StoppedEarly:
         sys.__unraisablehook__(lost)
 
 
 def guarded(settings: Settings, serve: Callable[[], int]) -> int:
-    """Serve. Errors with a sentence for the operator are printed as such, and end in SystemExit."""
+    """Call `serve` and return its exit status. For an error with a sentence for the operator, print the sentence and
+    raise SystemExit; log any other error.
+    """
     from coordinatord.base.observe.admin import AdminError
     from coordinatord.broker.log.errors import LogError
     from coordinatord.transport.security import SecurityError
@@ -153,7 +156,7 @@ def _supervise(settings: Settings, ready: ReadyFile) -> int:
 
 
 def _announce(settings: Settings, daemon: Daemon, ready: ReadyFile) -> None:
-    """Announce the addresses for clients; a port 0 of the settings is replaced by the bound port."""
+    """Announce the addresses for clients. The bound port replaces a port 0 of the settings."""
     bound = []
     for endpoint, (_name, host, port) in zip(settings.endpoints, daemon.bound, strict=True):
         listening = Listener(endpoint.name, host, port)
@@ -170,7 +173,7 @@ def _tell(settings: Settings, bound: list[tuple[str, str]], admin_urls: list[str
         admin_url=" ".join(admin_urls) or None,
         people=announce.for_people(settings.logging_format),
     )
-    if _early:  # Python has dropped the exception: the daemon's handlers are installed by now
+    if _early:  # Python has dropped the exception (_unraisable); the daemon's own handlers are installed by now
         os.kill(os.getpid(), _early[0])
 
 
@@ -184,8 +187,8 @@ def _for_clients(settings: Settings) -> dict[str, str]:
 
 
 def sentence(error: OSError, settings: Settings) -> str | None:
-    """Return a sentence about what the operator can do about an error of the operating system; None if a traceback is
-    needed.
+    """Return a sentence with the cause of an operating system's error and the remedy; None for an error that needs a
+    traceback.
     """
     where = ", ".join(listener.address for listener in settings.listeners)
     if isinstance(error, socket.gaierror):

@@ -13,7 +13,8 @@ import click
 from coordinatord.base.config import TABLE, Loaded
 from coordinatord.base.config.setting_types import Setting, written
 from coordinatord.base.config.table import HEADINGS
-from coordinatord.cli.options import BAD_SETTINGS, fail, load_or_exit, settings_options
+from coordinatord.cli.options import BAD_SETTINGS, fail
+from coordinatord.cli.settings_options import load_or_exit, settings_options
 from coordinatord.cli.terminal import echo, echo_text
 
 

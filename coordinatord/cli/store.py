@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import click
 
+from coordinatord.base.config.storage import MAX_LEADERS
 from coordinatord.cli.options import fail
 from coordinatord.cli.terminal import echo, echo_text
 
@@ -54,7 +55,7 @@ def copy(url: str, directory: Path, node_id: int) -> None:
 @click.argument("url")
 @click.option(
     "--leaders",
-    type=click.IntRange(min=1, max=64),
+    type=click.IntRange(min=1, max=MAX_LEADERS),
     default=1,
     help="Number of nodes that will lead a share each: the setting storage.leaders. [default: 1]",
 )

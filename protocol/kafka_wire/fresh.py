@@ -12,7 +12,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parent
 GENERATED = PACKAGE / "generated"
-DIGEST = GENERATED / "made_from.txt"
+DIGEST = GENERATED / "digest.txt"
 """File with the digest, written after all modules: without it, they count as stale."""
 
 DECLARATIONS = ("api", "records")

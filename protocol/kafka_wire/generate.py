@@ -115,7 +115,7 @@ def definition(function: Function, cls: type[Any], params: list[str], returns: s
     return "\n".join([*head, f'    """{cls.__name__} v{versions[0]}{last}."""', *function.lines])
 
 
-def maker(cls: type[Any], needs: Needs) -> str:
+def constructor(cls: type[Any], needs: Needs) -> str:
     """Return the text of a function that takes all fields in declaration order."""
     fields = [field.name for field in schema_of(cls).fields]
     params = [f"{name}: {cls.__annotations__[name]}" for name in fields]
@@ -156,12 +156,12 @@ def module_text(module: str) -> str:
                 params = [f"message: {cls.__name__}", "out: bytearray"]
                 parts.append(definition(function, cls, params, "None"))
                 encoders += [f"({cls.__name__}, {version}): {function.name}" for version in function.versions]
-        parts.append(maker(cls, needs))
-    makers = [f"{cls.__name__}: make_{snake(cls.__name__)}" for cls in classes]
+        parts.append(constructor(cls, needs))
+    constructors = [f"{cls.__name__}: make_{snake(cls.__name__)}" for cls in classes]
     tables = [
         table("DECODERS", "dict[tuple[type[Any], int], Callable[[bytes, int, int], Any]]", decoders),
         table("ENCODERS", "dict[tuple[type[Any], int], Callable[[Any, bytearray], None]]", encoders),
-        table("MAKERS", "dict[type[Any], Callable[..., Any]]", makers),
+        table("CONSTRUCTORS", "dict[type[Any], Callable[..., Any]]", constructors),
     ]
     head = HEADER.format(module=module) + imports(needs)
     # Final: in compiled C, a call of a Final name does not look it up in the module each time.

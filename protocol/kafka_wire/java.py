@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import sys
+from operator import mul
+
 MIN_VALUE = -(1 << 31)
+_UTF_16 = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"
+_TOGETHER = 256
+"""Code units that are multiplied by their powers of 31 in one call of C: in Python, one by one, takes twice as long."""
+_POWERS = tuple(pow(31, exponent, 1 << 32) for exponent in range(_TOGETHER, -1, -1))
 _TRIMMED = "".join(map(chr, range(0x21)))
 
 
 def string_hash(text: str) -> int:
     """Return `String.hashCode()`: a polynomial of 31 over UTF-16 code units, as a signed int32."""
-    value = 0
+    units: bytes | memoryview
     if text.isascii():
-        for byte in text.encode("ascii"):
-            value = value * 31 + byte & 0xFFFFFFFF
+        units = text.encode("ascii")
     else:
-        data = text.encode("utf-16-be", "surrogatepass")
-        for index in range(0, len(data), 2):
-            value = value * 31 + (data[index] << 8 | data[index + 1]) & 0xFFFFFFFF
+        units = memoryview(text.encode(_UTF_16, "surrogatepass")).cast("H")
+    value = 0
+    for start in range(0, len(units), _TOGETHER):
+        some = units[start : start + _TOGETHER]
+        powers = _POWERS[-len(some) - 1 :]
+        value = (value * powers[0] + sum(map(mul, some, powers[1:]))) & 0xFFFFFFFF
     return value - (1 << 32) if value >> 31 else value
 
 

@@ -6,7 +6,7 @@ unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 MIN_KEPT_BYTES = 16 * 1024
 """Minimum size of a buffer that is not copied: copying a smaller one costs less than one more part for the socket."""
@@ -59,8 +59,14 @@ def joined(parts: Sequence[bytes | bytearray | memoryview]) -> bytearray:
     if sum(map(len, parts)) <= PIECE_BYTES:
         return bytearray().join(parts)
     out = bytearray()
+    for piece in in_pieces(parts):
+        out += piece
+    return out
+
+
+def in_pieces(parts: Sequence[bytes | bytearray | memoryview]) -> Iterator[memoryview]:
+    """Yield the parts in pieces of at most PIECE_BYTES, which are not copied."""
     for part in parts:
         view = memoryview(part)
         for start in range(0, len(view), PIECE_BYTES):
-            out += view[start : start + PIECE_BYTES]
-    return out
+            yield view[start : start + PIECE_BYTES]

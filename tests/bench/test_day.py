@@ -6,25 +6,23 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from bench import frames
+from bench.day import leading, templates
+from bench.day.play import MEMBERS_OF_A_GROUP, PARTITIONS, Group, Play, Window
+from bench.generator import WrongAnswer
+from bench.rows.day import MEMBERS, live, per_hour_s, require_complete
+from bench.servers import Ours, Server
 from kafka_wire.api.offset_fetch import OffsetFetchRequest
 from kafka_wire.errors import ErrorCode, UnknownApiError
 from kafka_wire.headers import read_request_header
 from kafka_wire.registry import codec
-from kafka_wire.schema import ZERO_UUID
-from tests.bench import frames
-from tests.bench.day import filling, leading, templates
-from tests.bench.day.play import MEMBERS_OF_A_GROUP, PARTITIONS, Group, Play, Window
-from tests.bench.day.world import Topic
-from tests.bench.generator import WrongAnswer
-from tests.bench.rows.day import FEW, MEMBERS, live, per_hour_s, require_complete
-from tests.bench.servers import Ours, Server
 from tests.clients import recorded
+
+pytestmark = pytest.mark.full
 
 FAMILIES = recorded.families()
 SMALL = MEMBERS_OF_A_GROUP * len(FAMILIES)
@@ -235,123 +233,12 @@ def test_a_day_that_is_not_whole_has_no_figure(lacks: Mapping[str, Any], what: s
         require_complete(window(**lacks), 60)
 
 
-@pytest.mark.full
 def test_a_whole_round_is_measured(server: Server) -> None:
-    found = asyncio.run(asyncio.wait_for(live(server, 2 * SMALL, SMALL, 1.0, PACE, "round"), 100))
+    found = asyncio.run(asyncio.wait_for(live(server, SMALL, 1.0, PACE, "round"), 100))
     assert found.steady.asked[templates.FETCH] > 0
-    assert found.alone.asked[templates.FETCH] > 0
-    assert found.deployment.asked[templates.LEAVE] == 2 * SMALL
-    assert per_hour_s(found.steady, 2 * SMALL) > 0
+    assert found.deployment.asked[templates.LEAVE] == SMALL
+    assert per_hour_s(found.steady, SMALL) > 0
 
 
 def test_members_make_whole_groups() -> None:
-    assert MEMBERS % SMALL == FEW % SMALL == 0
-
-
-# What a leader decides
-
-
-def test_ranges() -> None:
-    assert leading.ranges(["b", "a", "c"], 8) == {"a": [0, 1, 2], "b": [3, 4, 5], "c": [6, 7]}
-
-
-def test_cooperative_members_keep_their_share() -> None:
-    assert leading.cooperative({"a": [], "b": []}, 4) == {"a": [0, 1], "b": [2, 3]}
-    # c's share is not free yet: a and b give it up first
-    first = leading.cooperative({"a": [0, 1, 2], "b": [3, 4, 5], "c": []}, 6)
-    assert first == {"a": [0, 1], "b": [3, 4], "c": []}
-    assert leading.cooperative(first, 6) == {"a": [0, 1], "b": [3, 4], "c": [2, 5]}
-    gone = leading.cooperative({"a": [0, 1], "b": [3, 4]}, 7)
-    assert sorted(each for has in gone.values() for each in has) == list(range(7))
-    assert {len(each) for each in gone.values()} == {3, 4}
-
-
-def test_what_is_assigned_is_read_as_it_was_written() -> None:
-    assert leading.assigned(leading.assignment(3, "topic", [4, 2])) == [2, 4]
-    assert leading.assigned(leading.assignment(0, "topic", [])) == []
-    assert leading.assigned(b"") == []
-
-
-# Scripts
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_script_is_a_whole_life(family: str) -> None:
-    script = templates.script(family)
-    assert script.start[0].api_key == templates.API_VERSIONS
-    assert not script.join.message.member_id
-    assert script.join_with_id.message.member_id
-    assert script.lead.message.assignments
-    assert not script.follow.message.assignments
-    assert templates.OFFSET_FETCH in {each.api_key for each in script.assigned}
-    assert len(script.steady) == 3
-    for steady in script.steady:
-        times = [each.at_ms for each in steady]
-        assert times == sorted(times)
-        assert templates.FETCH not in {each.api_key for each in steady}
-        assert steady[-1].at_ms - steady[0].at_ms < script.steady_ms
-
-
-def test_recordings_are_where_they_are_read(tmp_path: Path) -> None:
-    assert recorded.families(tmp_path) == []
-    assert len(FAMILIES) == 4
-
-
-# What is their own
-
-
-def member_of(family: str, **own: Any) -> Any:
-    """As much of a member as requests are filled in from."""
-    topic = Topic("own", b"\1" * 16, 7, PARTITIONS)
-    script = templates.script(family)
-    known = {"next": {4: 10, 5: 11}, "committed": {4: 10, 5: 5}, "owned": [4, 5], "member_id": "me", "generation": 9}
-    session = filling.Session(script.has_sessions)
-    return SimpleNamespace(script=script, topic=topic, group=SimpleNamespace(name="g"), session=session, **known | own)
-
-
-@pytest.mark.parametrize(("family", "committed"), [("java", [4, 5]), ("librdkafka", [5]), ("franz-go", [5])])
-def test_some_commit_what_they_have_and_some_what_has_moved(family: str, committed: list[int]) -> None:
-    member = member_of(family)
-    request = filling.filled(member, member.script.commit)
-    assert (request.group_id, request.member_id, request.generation_id_or_member_epoch) == ("g", "me", 9)
-    (topic,) = request.topics
-    assert [each.partition_index for each in topic.partitions] == committed
-    assert [each.committed_offset for each in topic.partitions] == [member.next[each] for each in committed]
-    assert (topic.name, topic.topic_id) == (("", b"\1" * 16) if family == "franz-go" else ("own", ZERO_UUID))
-    assert topic.partitions[0].committed_metadata == ("me" if family == "franz-go" else "")
-    assert topic.partitions[0].committed_leader_epoch == 7
-
-
-def test_partitions_are_in_the_order_in_which_the_client_named_its() -> None:
-    assert filling.in_order([3, 0], [4, 5]) == [5, 4]
-    assert filling.in_order([0, 3], [4, 5]) == [4, 5]
-    assert filling.in_order([0], [4, 5]) == [4, 5]
-
-
-def test_a_session_says_only_what_is_new() -> None:
-    member = member_of("java")
-
-    def asked(answered: int) -> tuple[int, int, list[tuple[int, int]], list[int]]:
-        request = filling.filled(member, member.script.fetch)
-        member.session.asked(request)
-        member.session.answered(answered)
-        named = [(each.partition, each.fetch_offset) for topic in request.topics for each in topic.partitions]
-        gone = [partition for topic in request.forgotten_topics_data for partition in topic.partitions]
-        return request.session_id, request.session_epoch, named, gone
-
-    assert asked(77) == (0, 0, [(4, 10), (5, 11)], [])
-    assert asked(77) == (77, 1, [], [])
-    member.next[5] = 12
-    assert asked(77) == (77, 2, [(5, 12)], [])
-    member.owned = [5]
-    assert asked(0) == (77, 3, [], [4])
-    assert asked(78) == (0, 0, [(5, 12)], []), "the server had no room for it any more"
-
-
-def test_a_client_without_sessions_says_all_each_time() -> None:
-    member = member_of("librdkafka")
-    for _ in range(2):
-        request = filling.filled(member, member.script.fetch)
-        member.session.asked(request)
-        assert (request.session_id, request.session_epoch) == (0, -1)
-        assert [each.partition for each in request.topics[0].partitions] == [4, 5]
+    assert MEMBERS % SMALL == 0

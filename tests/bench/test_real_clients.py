@@ -1,4 +1,4 @@
-"""Rows whose clients are real ones, or stand-ins for them at a rate: whether they measure what they say."""
+"""The row whose clients are real ones."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.real_clients import Requests, per_second
-from tests.bench.registry import OURS_NEVER, Arena
-from tests.bench.rows import rates, real
+from bench.real_clients import Requests, per_second
+from bench.registry import OURS_NEVER, Arena
+from bench.rows import real
 
 
 def test_requests_are_those_of_all_brokers_in_a_second() -> None:
@@ -25,22 +25,10 @@ def test_requests_are_those_of_all_brokers_in_a_second() -> None:
     assert per_second(before, before) == {}
 
 
-def test_a_rate_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of few members; the row's own have too much to do for a test."""
-    monkeypatch.setitem(rates.RATES, 70, (20, 1.0))
-    monkeypatch.setattr(rates, "COMING_S", 1.0)
-    monkeypatch.setattr(rates, "COMPLETE", 0.1)  # how fast this machine is does not matter here
-    sample = rates.at_rate(70)(Arena(tmp_path), OURS_NEVER, 0.2)
-    assert sample.value > 0
-    assert sample.per_s is not None
-    assert sample.per_s > 7
-
-
 @pytest.mark.clients
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_consumers_of_librdkafka_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str) -> None:
+def test_consumers_of_librdkafka_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(real, "CONSUMERS", 3)
     monkeypatch.setattr(real, "COMPLETE", 0.1)
-    sample = real.lived(Arena(tmp_path), OURS_NEVER, protocol, 3.0)
+    sample = real.lived(Arena(tmp_path), OURS_NEVER, 3.0)
     assert sample.value > 0
     assert {"Fetch per s", "OffsetCommit per s", "Produce per s"} <= set(sample.also)

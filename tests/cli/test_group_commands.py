@@ -18,8 +18,10 @@ from kafka.structs import OffsetAndMetadata
 
 from coordinatord.cli import cli, group_commands
 from coordinatord.cli.tables import assigned, ranges
+from coordinatord.cli.topics import _records
 from coordinatord.cli.wire import Wire
 from coordinatord.monitoring.admin.groups import Group, Listed, Member
+from coordinatord.monitoring.admin.topics import Partition, Topic
 from kafka_wire.api.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from tests.daemon import Daemon, free_port, running
 
@@ -87,6 +89,12 @@ def test_topics(here: Here) -> None:
     assert [row["topic"] for row in here.rows("topics", "list")] == ["orders"]
     assert here("topics", "describe", "brief", status=1) == "coordinatord: there is no topic brief.\n"
     assert "is the cluster's own" in here("topics", "delete", "__consumer_offsets", status=1)
+
+
+def test_records_of_a_topic_are_counted_from_its_start_offsets() -> None:
+    partitions = [Partition(number, 0, [0], [0], start, 10) for number, start in enumerate((0, 4))]
+    assert _records(Topic("orders", None, False, partitions)) == 16
+    assert _records(Topic("orders", None, False, [*partitions, Partition(2, -1, [0], [])])) is None
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ PROGRAM = """
 import sys
 from coordinatord.cli import cli
 from coordinatord.cli import serve
-from coordinatord.cli.options import load_or_exit
+from coordinatord.cli.settings_options import load_or_exit
 from coordinatord.server.daemon import process
 from coordinatord.base.observe import admin, logs
 loaded = load_or_exit(None, (), {"listen": "127.0.0.1:0"})

@@ -34,7 +34,7 @@ from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignme
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import build_batch
 from kafka_wire.schema import schema_of
-from tests.shell import Transport, request_frame, response_of
+from tests.support.shell import Transport, request_frame, response_of
 
 TOPIC, PARTITIONS = "topic", 4
 IN_ROUND = 16

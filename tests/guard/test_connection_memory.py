@@ -1,6 +1,6 @@
 """What our objects of an idle connection take, as tracemalloc counts it: the same on every machine.
 
-The transport's own, uvloop's and the kernel's come on top: tests/bench/README.md has them.
+The transport's own, uvloop's and the kernel's come on top: bench/FINDINGS.md has them.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.guard.count import staged
 from tests.guard.script import Client, Stage
-from tests.shell import request_frame
+from tests.support.shell import request_frame
 
 pytestmark = pytest.mark.interpreted
 

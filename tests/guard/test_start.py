@@ -17,7 +17,7 @@ pytestmark = pytest.mark.interpreted
 PROGRAM = """
 import asyncio, json, struct, sys, tempfile
 before = set(sys.modules)
-from coordinatord.cli.options import load_or_exit
+from coordinatord.cli.settings_options import load_or_exit
 from coordinatord.cli import serve
 from coordinatord.base.observe import logs
 from coordinatord.server.daemon import process
@@ -41,7 +41,7 @@ with tempfile.TemporaryDirectory() as directory:
     assert process.run(settings, ask) == 0
 """
 
-MODULES = 384
+MODULES = 386
 """Modules of all packages that a start may import, without those of the interpreter's own start."""
 
 OPTIONAL = {"OpenSSL", "cryptography", "numba", "psycopg", "re2"}

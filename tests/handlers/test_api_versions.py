@@ -18,7 +18,7 @@ from kafka_wire.api.api_versions import ApiVersionsRequest
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 from kafka_wire.releases import ranges_of
-from tests.shell import Turns, Wire, make_door, request_frame
+from tests.support.shell import Turns, Wire, make_door, request_frame
 
 
 def answered(request: ApiVersionsRequest, version: int) -> Any:

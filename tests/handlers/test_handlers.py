@@ -32,7 +32,7 @@ from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignme
 from kafka_wire.errors import ErrorCode
 from kafka_wire.java import MIN_VALUE, absolute, string_hash
 from tests.handlers.world import World
-from tests.shell import Wire, request_frame
+from tests.support.shell import Wire, request_frame
 
 
 def join_request(member_id: str = "", group: str = "g", **fields: Any) -> JoinGroupRequest:

@@ -35,7 +35,7 @@ from kafka_wire.records.batch import Records
 from kafka_wire.records.cluster_metadata import RemoveAccessControlEntryRecord
 from kafka_wire.records.keys import decode_key, decode_value
 from kafka_wire.registry import Codec
-from tests.shell import Gate, Turns, Wire, make_door, read_records
+from tests.support.shell import Gate, Turns, Wire, make_door, read_records
 
 PARTITIONS = 50
 REPEATED = (ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.OFFSET_COMMIT)

@@ -43,7 +43,7 @@ from kafka_wire.records.batch import BatchBuilder, build_batch
 from kafka_wire.records.compression import Compression
 from kafka_wire.schema import ZERO_UUID
 from tests.hostile.turns import Peer
-from tests.shell import request_frame
+from tests.support.shell import request_frame
 
 TOPIC, GROUP, BROKER = 2, 32, 4
 """`resource_type`."""
@@ -128,7 +128,7 @@ def one_group_a_thousand_times(port: int) -> Iterator[None]:
 def all_settings_of_the_broker(port: int) -> Iterator[None]:
     """DescribeConfigs of 25 KB, for an answer of 19 MB."""
     peer = Peer(port)
-    resources = [DescribeConfigsResource(BROKER, "1", None)] * 800
+    resources = [DescribeConfigsResource(BROKER, "0", None)] * 800
     while True:
         peer.ask(DescribeConfigsRequest(resources, include_synonyms=True, include_documentation=True), 4)
         yield
@@ -197,7 +197,7 @@ def _pile_up(peer: Peer, frame: bytes) -> None:
 def answers_never_read(port: int) -> Iterator[None]:
     """Sixteen connections ask for large answers and read none."""
     peers = []
-    resources = [DescribeConfigsResource(BROKER, "1", None)] * 100
+    resources = [DescribeConfigsResource(BROKER, "0", None)] * 100
     frames = [
         request_frame(DescribeConfigsRequest(resources, include_documentation=True), 4, 1),
         request_frame(MetadataRequest(None), 8, 1),
@@ -441,6 +441,33 @@ def answers_never_read_of_many(port: int) -> Iterator[None]:
 
 
 @attack
+def large_lists_of_many(port: int) -> Iterator[None]:
+    """Sixteen connections send the largest lists of names and partitions, all at once."""
+    peers = [Peer(port) for _ in range(16)]
+    _topics(peers[0], "listed", partitions=5_000)
+    names = [MetadataRequestTopic(name=f"none-{number:06d}") for number in range(100_000)]
+    partitions = [OffsetCommitRequestPartition(number % 5_000, 1, -1, "x" * 50) for number in range(10_000)]
+    fetched = [FetchPartition(number % 5_000, partition_max_bytes=1) for number in range(10_000)]
+    looked_up = [ListOffsetsPartition(number % 5_000, -1, -1) for number in range(40_000)]
+    frames = [
+        request_frame(MetadataRequest(names, allow_auto_topic_creation=False), 9, 1),
+        request_frame(
+            OffsetCommitRequest("lists", topics=[OffsetCommitRequestTopic("listed", partitions=partitions)]), 8, 1
+        ),
+        request_frame(
+            FetchRequest(max_wait_ms=0, session_epoch=0, topics=[FetchTopic("listed", partitions=fetched)]), 12, 1
+        ),
+        request_frame(ListOffsetsRequest(-1, 0, [ListOffsetsTopic("listed", looked_up)]), 7, 1),
+    ]
+    while True:
+        for number, peer in enumerate(peers):
+            peer.socket.sendall(frames[number % len(frames)])
+        for peer in peers:
+            assert peer.receive()
+        yield
+
+
+@attack
 def half_sent_records(port: int) -> Iterator[None]:
     """Forty connections send 20 MB each of a Produce request of 90 MB, and wait."""
     head = (90 << 20).to_bytes(4, "big") + b"\x00\x00\x00\x09\x00\x00\x00\x01\x00\x01c\x00"
@@ -553,7 +580,7 @@ def greatest_time_of_deleted_records(port: int) -> Iterator[None]:
     """The record with the greatest time is deleted, and 50,000 records follow."""
     peer = Peer(port)
     _topics(peer, "deleted")
-    _produced(peer, "deleted", build_batch([(None, b"")], 1_800_000_000_000))
+    _produced(peer, "deleted", build_batch([(None, b"")], 1_700_000_000_001))
     peer.ask(DeleteRecordsRequest([DeleteRecordsTopic("deleted", [DeleteRecordsPartition(0, 1)])], 10_000), 2)
     for _ in range(500):
         _produced(peer, "deleted", build_batch([(None, bytes(100))] * 100, 1_700_000_000_000))

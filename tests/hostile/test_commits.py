@@ -22,7 +22,7 @@ from kafka_wire.records.batch import build_batch
 from kafka_wire.schema import ZERO_UUID
 from tests.daemon import Daemon, running
 from tests.hostile.turns import Peer
-from tests.shell import request_frame, response_of
+from tests.support.shell import request_frame, response_of
 
 PARTITIONS = 400
 FIRST_MS = 1_700_000_000_000

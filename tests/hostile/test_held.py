@@ -16,7 +16,7 @@ from kafka_wire.api.sasl_authenticate import SaslAuthenticateRequest
 from kafka_wire.api.sasl_handshake import SaslHandshakeRequest
 from tests.daemon import HOST, Daemon, free_port
 from tests.hostile.turns import Peer
-from tests.shell import request_frame
+from tests.support.shell import request_frame
 
 CONNECTIONS = 60
 MIB = 1 << 20

@@ -20,7 +20,7 @@ from kafka_wire.api.init_producer_id import InitProducerIdRequest
 from kafka_wire.errors import ErrorCode
 from tests.hostile.test_turns import ATTEMPTS, LONGEST_S, acls
 from tests.hostile.turns import Measured, Peer, measured, slowness
-from tests.shell import request_frame
+from tests.support.shell import request_frame
 
 MANY = 300
 

@@ -23,7 +23,7 @@ from kafka_wire.api.sasl_handshake import SaslHandshakeRequest
 from kafka_wire.lengths import write_uvarint
 from tests.daemon import HOST
 from tests.hostile.turns import Measured, measured, slowness
-from tests.shell import request_frame
+from tests.support.shell import request_frame
 
 LONGEST_S = 0.005
 ATTEMPTS = 4

@@ -21,10 +21,13 @@ from coordinatord.base.config.access import STANDARD_AUTHORIZER
 from coordinatord.transport.net import batching, limits
 from kafka_wire import registry
 from kafka_wire.api.create_acls import AclCreation, CreateAclsRequest
+from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kafka_wire.api.describe_acls import DescribeAclsRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
@@ -123,6 +126,36 @@ def test_no_request_holds_the_loop_of_an_authorizer(api_key: int, tmp_path: Path
                     break
             else:
                 pytest.fail(f"{count}: {', '.join(told)}")
+
+
+NAMES = [f"none-{number:06d}" for number in range(100_000)]
+LISTS: dict[str, tuple[Any, int]] = {
+    "Metadata": (MetadataRequest([MetadataRequestTopic(name=name) for name in NAMES]), 9),
+    "ListOffsets": (
+        ListOffsetsRequest(-1, 0, [ListOffsetsTopic(name, [ListOffsetsPartition(0, -1, -1)]) for name in NAMES[::2]]),
+        7,
+    ),
+    "CreateTopics": (CreateTopicsRequest([CreatableTopic(name, 0, 1) for name in NAMES[::2]], timeout_ms=100), 5),
+}
+"""(request, version)"""
+
+
+@pytest.mark.hostile
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("may_all", [False, True])
+def test_no_list_of_names_holds_the_loop_of_an_authorizer(may_all: bool, tmp_path: Path) -> None:
+    """It is asked about each name: the client may use none of them, or all."""
+    settings = {"authorizer_class_name": STANDARD_AUTHORIZER, "allow_everyone_if_no_acl_found": may_all}
+    with measured(tmp_path, auto_create_topics_enable=False, **settings) as daemon:
+        for what, (request, version) in LISTS.items():
+            told = []
+            for _ in range(ATTEMPTS):
+                took_s, slow = longest_turn_s(daemon, request, version)
+                told.append(f"{took_s * 1000:.1f} ms on a machine {slow:.1f} times slower")
+                if took_s <= LONGEST_S * slow:
+                    break
+            else:
+                pytest.fail(f"{what}: {', '.join(told)}")
 
 
 def acls(count: int) -> CreateAclsRequest:

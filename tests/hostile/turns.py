@@ -25,7 +25,7 @@ from coordinatord.base.observe.logger import silent
 from coordinatord.server.daemon.daemon import Daemon
 from kafka_wire import registry
 from kafka_wire.schema import schema_of
-from tests.shell import request_frame, response_of
+from tests.support.shell import request_frame, response_of
 
 HOST = "127.0.0.1"
 REFERENCE_S = 0.007

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_wire.codecs import maker
+from kafka_wire.codecs import constructor
 from kafka_wire.records.batch import BatchBuilder, record_body
 from kafka_wire.records.keys import encode_key, encode_offsets, encode_value
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
@@ -52,4 +52,4 @@ def test_bodies_make_the_batch_that_their_records_make(
 @given(values)
 def test_a_maker_makes_what_the_class_makes(value: OffsetCommitValue) -> None:
     fields = [getattr(value, field.name) for field in OffsetCommitValue.__schema__.fields]  # type: ignore[attr-defined]
-    assert maker(OffsetCommitValue)(*fields) == value
+    assert constructor(OffsetCommitValue)(*fields) == value

@@ -40,7 +40,7 @@ def test_a_maker_fills_every_field() -> None:
     for cls in all_messages():
         default = cls()
         names = [field.name for field in codecs.schema_of(cls).fields]
-        assert codecs.maker(cls)(*[getattr(default, name) for name in names]) == default
+        assert codecs.constructor(cls)(*[getattr(default, name) for name in names]) == default
 
 
 def test_a_traceback_shows_the_line() -> None:
@@ -83,9 +83,9 @@ def spoil(package: Path, how: str) -> None:
         path = package / "layout" / "blobs.py"
         path.write_text(path.read_text().replace("beyond", "behind"))
     elif how == "generating was interrupted":
-        (package / "generated" / "made_from.txt").write_text("")
+        (package / "generated" / "digest.txt").write_text("")
     else:
-        (package / "generated" / "made_from.txt").unlink()
+        (package / "generated" / "digest.txt").unlink()
 
 
 STALE, MISSING = "are stale", "have not been generated"

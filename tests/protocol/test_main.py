@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from kafka_wire.__main__ import main
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from kafka_wire.api.heartbeat import HeartbeatRequest
-from tests.shell import request_frame
+from tests.support.shell import request_frame
 
 
 def run(*arguments: str, text: str | None = None) -> tuple[int, str]:

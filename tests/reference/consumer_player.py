@@ -14,7 +14,7 @@ from typing import Any
 
 from coordinatord.testing.conform.normalized import filled, parts, put_in_order, rendered
 from coordinatord.testing.conform.raw_client import Answer
-from coordinatord.testing.conform.settling import settle
+from coordinatord.testing.conform.wait_until_settled import wait_until_settled
 from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_wire.api.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
@@ -225,7 +225,9 @@ class ConsumerPlayer:
                 self.choices.topic_ids[number] = self.topic_ids[name] = one.topic_id
                 self.names.id_for("T", one.topic_id)
             await self._topic_has(name, wanted)
-            await settle(self.connect, Answer(codec(schema_of(type(request)).api_key or 0, version), request, answer))
+            await wait_until_settled(
+                self.connect, Answer(codec(schema_of(type(request)).api_key or 0, version), request, answer)
+            )
         await asyncio.sleep(PROPAGATION_S)
         await self._look()
 
@@ -269,7 +271,9 @@ class ConsumerPlayer:
         if wire.inbox:
             message, told.answer = self._take(wire)
         if isinstance(request, IncrementalAlterConfigsRequest):
-            await settle(self.connect, Answer(codec(ApiKey.INCREMENTAL_ALTER_CONFIGS, version), request, message))
+            await wait_until_settled(
+                self.connect, Answer(codec(ApiKey.INCREMENTAL_ALTER_CONFIGS, version), request, message)
+            )
         if getattr(request, "subscribed_topic_regex", None):
             self.has_expressions = True
             await asyncio.sleep(PROPAGATION_S)

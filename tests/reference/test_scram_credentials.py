@@ -20,7 +20,7 @@ from kafka_wire.api.describe_user_scram_credentials import DescribeUserScramCred
 from kafka_wire.schema import schema_of
 from tests.daemon import HOST, Daemon
 from tests.reference.broker import KafkaBroker
-from tests.shell import request_frame, response_of
+from tests.support.shell import request_frame, response_of
 
 pytestmark = pytest.mark.reference
 

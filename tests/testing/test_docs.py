@@ -1,4 +1,4 @@
-"""The names in docs/testing.md are those of the code. test_recipes_of_the_docs.py runs its blocks."""
+"""The names in docs/testing.md are those of the code. test_docs_blocks.py runs its blocks."""
 
 from __future__ import annotations
 

@@ -8,6 +8,9 @@ from coordinatord.base.config.security import optional_text
 from coordinatord.base.config.setting_types import Setting, declared, integer, parsed, storage_address
 from coordinatord.base.config.share import ShareSettings
 
+MAX_LEADERS = 500
+"""Largest number of nodes that lead at a time."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class StorageSettings(ShareSettings):
@@ -33,7 +36,7 @@ class StorageSettings(ShareSettings):
         """With PostgreSQL: number of nodes that lead at a time, each a share of the partitions. Fixed by the
         first start with a database. Nodes beyond that number wait, and take the share of one that dies.""",
         minimum=1,
-        maximum=500,
+        maximum=MAX_LEADERS,
         ours="not in Kafka",
     )
     inter_broker_listener_name: str | None = parsed(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from coordinatord.base.config import Listener
 from coordinatord.base.observe.health import Health
-from coordinatord.base.observe.log_part import Part
+from coordinatord.base.observe.log_part import PathHandler
 from coordinatord.base.observe.logger import get_logger
 from coordinatord.base.observe.metrics import Metrics
 
@@ -60,7 +60,7 @@ class AdminServer:
         self._stop: tuple[socket.socket, socket.socket] | None = None
         """The thread watches the first end; closing the second end makes the thread stop."""
         self._pages: dict[str, tuple[str, Callable[[dict[str, list[str]]], object]]] = {}
-        self._parts: dict[str, Part] = {}
+        self._parts: dict[str, PathHandler] = {}
         self._collectors: list[Callable[[], Collector]] = []
         self._listed: list[tuple[str, str]] = []
 
@@ -84,7 +84,7 @@ class AdminServer:
         """
         self._pages[path] = (title, answer)
 
-    def add_part(self, prefix: str, answer: Part) -> None:
+    def add_part(self, prefix: str, answer: PathHandler) -> None:
         """Let `answer` serve all requests for paths below `prefix`, whatever their method. `answer` runs on the admin
         thread.
         """

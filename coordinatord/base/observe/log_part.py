@@ -13,7 +13,7 @@ class Document(NamedTuple):
     body: bytes
 
 
-Part = Callable[[str, str, Mapping[str, str], str], tuple[int, object]]
+PathHandler = Callable[[str, str, Mapping[str, str], str], tuple[int, object]]
 """(method, path, query, bearer token) -> HTTP's status, and the response body: a Document, or else an object
 for JSON.
 """

@@ -172,7 +172,7 @@ def gather(call_soon: CallSoon | None) -> None:
     _output.gather(call_soon)
 
 
-def tell_worker(worker: int) -> None:
+def set_worker(worker: int) -> None:
     """Add the worker's number to all later lines."""
     global _worker
     _worker = worker

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from coordinatord.base.observe.exposition import ShellCollector, registry
 from coordinatord.base.observe.health import Health
-from coordinatord.base.observe.log_part import Document, Part
+from coordinatord.base.observe.log_part import Document, PathHandler
 from coordinatord.base.observe.logger import get_logger
 from coordinatord.base.observe.metrics import Metrics
 from kafka_wire.errors import ErrorCode
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Pages = Mapping[str, tuple[str, Callable[[dict[str, list[str]]], object]]]
 
-Parts = Mapping[str, Part]
+PathHandlers = Mapping[str, PathHandler]
 
 OK = "200 OK"
 BAD_REQUEST = "400 Bad Request"
@@ -43,7 +43,7 @@ def application(
     loop_stuck: Callable[[], str | None],
     pages: Pages,
     allowed_hosts: Collection[str] = (),
-    parts: Parts | None = None,
+    parts: PathHandlers | None = None,
     collectors: Sequence[Collector] = (),
     listed: Sequence[tuple[str, str]] = (),
 ) -> WSGIApplication:
@@ -121,7 +121,9 @@ def _metrics(app: WSGIApplication, environ: WSGIEnvironment, start_response: Sta
         return app({**environ, "HTTP_ACCEPT": ""}, start_response)
 
 
-def _answer_part(environ: WSGIEnvironment, start_response: StartResponse, path: str, part: Part) -> Iterable[bytes]:
+def _answer_part(
+    environ: WSGIEnvironment, start_response: StartResponse, path: str, part: PathHandler
+) -> Iterable[bytes]:
     # PATH_INFO is decoded: it does not show which slashes are part of a name.
     raw = str(environ.get("RAW_PATH", path)).partition("?")[0]
     query = dict(_query(environ, keep_blank_values=True))

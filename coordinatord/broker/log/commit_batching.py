@@ -1,13 +1,13 @@
-"""Flush epochs that collect appends: the current one, and later ones for appends that need new files.
+"""Flush epochs that are not written yet: the forming one, and later ones for appends that need new segments.
 
 A new segment costs several flushes of the disk, the first segment of a partition more. A request may need thousands of
-new segments at once, and a single epoch with all of them would delay the commits of all clients for as long as the disk
-takes. So the appends of one epoch begin at most `NEW_FILES` segments. Further appends that need a new segment, and may
-wait, go to later epochs, `NEW_FILES` each. Meanwhile all other appends go to the forming epoch, which is written next:
-they wait for a few new segments, not for thousands.
+new segments. A single epoch with all of them would delay the commits of all clients until the disk has created them. So
+the appends of one epoch begin at most `NEW_FILES` segments. Further appends that need a new segment, and may wait, go
+to later epochs, with `NEW_FILES` segments each. All other appends go to the forming epoch, which is written next: they
+wait for a few new segments, not for thousands.
 
-The epoch of an append is known at once and does not change. Appends to a partition keep their order: all later appends
-to a partition that waits for a later epoch go to that epoch, too.
+The epoch of an append is determined when it is appended, and does not change. Appends to a partition keep their order:
+once a partition has an append in a later epoch, its further appends go to the same epoch.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from coordinatord.broker.log.partition_log import PartitionLog
 from coordinatord.broker.log.segment_write import SegmentWrite
 
 NEW_FILES = 2
-"""Number of segments that the appends of one flush epoch may begin, of those that may wait. Each costs three or four
-flushes; the epoch itself has two. With one segment per epoch, a partition would cost a third more than with any greater
-number.
+"""Number of segments that the appends of one flush epoch may begin; appends that may not wait are not counted. A
+segment costs three or four flushes, the epoch itself two. With one segment per epoch, a new partition would cost a
+third more flushes than with any greater number.
 """
 
 Callback = Callable[[], object]
@@ -39,7 +39,7 @@ class FlushStats:
 
 
 class CommitBatch:
-    """One flush epoch: its writes, its held callbacks, and its result."""
+    """One flush epoch: its writes, the callbacks that wait for it, and its result."""
 
     __slots__ = ("bytes", "error", "holds", "logs", "new_files", "number", "seconds", "start_offsets", "writes")
 
@@ -49,11 +49,11 @@ class CommitBatch:
         self.logs: dict[PartitionLog, None] = {}
         #: writes that have been taken
         self.writes: list[SegmentWrite] = []
-        #: size of the batches that were appended whole
+        #: bytes of the record batches that callers have built themselves
         self.bytes = 0
-        #: segments that its appends begin, of those that may wait
+        #: segments that its appends begin; appends that may not wait are not counted
         self.new_files = 0
-        #: log start offsets changed: write the checkpoint with this epoch
+        #: True if a log start offset has changed: the checkpoint is written with this epoch
         self.start_offsets = False
         self.holds: list[tuple[Callback, Callback | None]] = []
         #: exception of the write, set by the worker
@@ -67,7 +67,7 @@ class CommitBatch:
         self.logs.clear()
 
 
-class Gathering:
+class CommitBatches:
     """The flush epochs that are not sealed yet, in order."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class Gathering:
 
     @property
     def last(self) -> CommitBatch:
-        """The last epoch with any appends, or `forming`."""
+        """The last epoch that is not sealed: `forming` if no append waits for a later one."""
         return self._epochs[-1]
 
     def at(self, number: int) -> CommitBatch:
@@ -94,8 +94,8 @@ class Gathering:
         return self._epochs[min(max(number - self.forming.number, 0), len(self._epochs) - 1)]
 
     def make_room(self, log: PartitionLog) -> None:
-        """Assign `log` to an epoch that may begin another segment: the next append to `log` begins a segment, and may
-        wait.
+        """Assign `log` to an epoch that may begin another segment. The caller is about to append to `log` a batch that
+        begins a segment, and that may wait.
         """
         epoch = self.waiting.get(log, self.forming)
         if epoch.new_files >= NEW_FILES:

@@ -23,6 +23,7 @@ from coordinatord.broker.log.config import MAX_BATCH_BYTES, LogConfig
 from coordinatord.broker.log.disk import FilePool
 from coordinatord.broker.log.errors import LogDamaged, OffsetOutOfRange
 from coordinatord.broker.log.index import OFFSET_ENTRY, TIME_ENTRY
+from coordinatord.broker.log.large_read import LARGE_READ_BYTES, LargeRead
 from coordinatord.broker.log.scan import find_position, walk
 from coordinatord.broker.log.segment import MAX_INT32, Segment
 from coordinatord.broker.log.segment_write import SegmentWrite
@@ -313,6 +314,17 @@ class PartitionLog:
         watermark up to end_offset. Raises OffsetOutOfRange outside log_start_offset .. end_offset. The first batch may
         begin before `offset`: consumers skip the earlier records.
         """
+        data = self.begin_read(offset, max_bytes, at_least_one=at_least_one)
+        if isinstance(data, LargeRead):
+            large = data
+            try:
+                return large.read()
+            finally:
+                large.close()
+        return data
+
+    def begin_read(self, offset: int, max_bytes: int, *, at_least_one: bool = True) -> bytes | memoryview | LargeRead:
+        """Return what `read` returns, or, if it has more than LARGE_READ_BYTES, what reads it."""
         if not self.log_start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange(
                 f"{self.name}: offset {offset} is not within [{self.log_start_offset}, {self.end_offset}]"
@@ -329,13 +341,19 @@ class PartitionLog:
         file = self._files.get(segment.log_path)
         max_bytes = min(max_bytes, MAX_READ_BYTES)
         left = segment.visible_bytes - position
-        data = file.pread(min(left, max(max_bytes, HEADER_BYTES)), position)
-        size = left if len(data) == left and left <= max_bytes else self._whole_batches(segment, position, data)
+        limit = min(left, max(max_bytes, HEADER_BYTES))
+        data = file.pread(min(limit, LARGE_READ_BYTES), position)
+        if left <= max_bytes and (len(data) == left or left > LARGE_READ_BYTES):
+            size = left
+        else:
+            size = self._whole_batches(segment, position, data, limit if limit > LARGE_READ_BYTES else len(data))
         if size > max_bytes and not at_least_one:
             return b""
-        if size > len(data):
+        if len(data) < size <= LARGE_READ_BYTES:
             data = file.pread(size, position)
         self._remember(segment, position + size, data[size : size + 8])
+        if size > LARGE_READ_BYTES:
+            return LargeRead(self.disk, segment.log_path, position, size)
         if size >= len(data):
             return data
         # A view: copying a megabyte costs as much as reading it. But a view keeps all bytes of the read alive: if the
@@ -360,9 +378,10 @@ class PartitionLog:
                 return segment, found[0]
         return None
 
-    def _whole_batches(self, segment: Segment, position: int, data: bytes) -> int:
-        """Return the bytes of whole batches in `data`, read from `position`, or of the first batch if it is cut off."""
-        limit = len(data)
+    def _whole_batches(self, segment: Segment, position: int, data: bytes, limit: int) -> int:
+        """Return the bytes of whole batches in the `limit` bytes from `position` on, or of the first batch if it is cut
+        off. `data`: the first of these bytes.
+        """
         first = read_size(data, 0)
         if not HEADER_BYTES <= first <= segment.visible_bytes - position:
             raise LogDamaged(segment.log_path, position, f"no batch header (length {first - LENGTH_OVERHEAD})")
@@ -371,7 +390,10 @@ class PartitionLog:
         # The index saves iterating over the batches: all batches before an indexed boundary are whole.
         at = max(segment.indexed_position_before(self._files, position + limit) - position, 0)
         while at + HEADER_BYTES <= limit:
-            size = read_size(data, at)
+            if at + HEADER_BYTES <= len(data):
+                size = read_size(data, at)
+            else:
+                size = read_size(self._files.get(segment.log_path).pread(HEADER_BYTES, position + at), 0)
             if size < HEADER_BYTES:
                 raise LogDamaged(segment.log_path, position + at, f"no batch header (length {size - LENGTH_OVERHEAD})")
             if at + size > limit:

@@ -11,7 +11,7 @@ from coordinatord.broker.log.recovery import PartitionRecovery
 SAY_EVERY_S = 5.0
 
 
-def telling_how_far(clock_s: Callable[[], float] = time.monotonic) -> Callable[[int, int], None]:
+def opening_progress(clock_s: Callable[[], float] = time.monotonic) -> Callable[[int, int], None]:
     """Return a function to call after each partition that a start has opened, with the number of opened partitions and
     their total. The function logs a line at most every SAY_EVERY_S seconds, because clients cannot connect in the
     meantime. Repairing thousands of partitions on a busy disk takes a minute and more.
@@ -28,8 +28,8 @@ def telling_how_far(clock_s: Callable[[], float] = time.monotonic) -> Callable[[
     return opened
 
 
-def telling_how_much(clock_s: Callable[[], float] = time.monotonic) -> Callable[[int], None]:
-    """Return a function like that of `telling_how_far`, to be called with the bytes that a start has copied from a
+def copying_progress(clock_s: Callable[[], float] = time.monotonic) -> Callable[[int], None]:
+    """Return a function like that of `opening_progress`, to be called with the bytes that a start has copied from a
     database; their total is unknown until the end.
     """
     log = get_logger("coordinatord.server.daemon")
@@ -44,7 +44,7 @@ def telling_how_much(clock_s: Callable[[], float] = time.monotonic) -> Callable[
     return copied
 
 
-def tell_of_recovery(recovered: Sequence[PartitionRecovery]) -> int:
+def log_recovery(recovered: Sequence[PartitionRecovery]) -> int:
     """Log one line, and one for each truncated tail; return the truncated bytes."""
     log = get_logger("coordinatord.server.daemon")
     if recovered:

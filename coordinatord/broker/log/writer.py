@@ -31,7 +31,7 @@ from typing import Literal, Protocol
 
 from coordinatord.base.threads import EventLoop, ThreadWorker, Worker, computing
 from coordinatord.broker.log import retention
-from coordinatord.broker.log.commit_batching import Callback, CommitBatch, Gathering
+from coordinatord.broker.log.commit_batching import Callback, CommitBatch, CommitBatches
 from coordinatord.broker.log.commit_batching import FlushStats as FlushStats
 from coordinatord.broker.log.data_dir import DataDirectory
 from coordinatord.broker.log.errors import LogFailed
@@ -109,7 +109,7 @@ class LogWriter:
         #: a separate thread is started when there is work for it
         self._aside = worker
         self._flusher = flusher or Flusher(data, policy=flush, journal_bytes=journal_bytes)
-        self._epochs = Gathering()
+        self._epochs = CommitBatches()
         self._in_flight: CommitBatch | None = None
         #: bytes of produced batches that are not written yet
         self.waiting_bytes = 0

@@ -21,6 +21,7 @@ from coordinatord.broker.log.disk import Disk
 from coordinatord.broker.log.partition_log import PartitionLog
 from coordinatord.broker.log.segment import TRANSACTION_INDEX_SUFFIX, segment_name
 from coordinatord.broker.topics.producers import Aborted
+from kafka_wire.records.batch import iterate_batches
 
 _ENTRY = struct.Struct(">hqqqq")
 VERSION = 0
@@ -147,3 +148,11 @@ def _collect(entries: list[Aborted], offset: int, end_offset: int, found: list[A
         if entry.last_stable_offset >= end_offset:
             return True
     return False
+
+
+def next_offset(data: bytes | memoryview) -> int:
+    """Return the offset after the last of some batches."""
+    found = 0
+    for _at, header in iterate_batches(data):
+        found = header.next_offset
+    return found

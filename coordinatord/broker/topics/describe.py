@@ -6,7 +6,7 @@ response; Kafka responds with UNKNOWN_TOPIC_OR_PARTITION first and creates the t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.base.config import Settings
@@ -14,7 +14,7 @@ from coordinatord.broker.topics.catalogue import Catalogue, Topic
 from coordinatord.broker.topics.names import INTERNAL, RESERVED, UNLISTED, why_invalid
 from coordinatord.broker.topics.partition import Partition
 from coordinatord.transport.cluster.nodes import Nodes
-from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, run_through
+from coordinatord.transport.net.cooperative_tasks import PAUSE, CooperativeTask, TaskSteps, made_of, run_through
 from kafka_wire.api.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from kafka_wire.api.describe_producers import (
     DescribeProducersRequest,
@@ -96,36 +96,34 @@ class Describing:
         self.catalogue.refresh()
         asked = request.topics
         is_all = asked is None or (not asked and context.api_version == 0)
-        if asked:
-            identified = by_one_identity(asked, context.api_version)
-            if isinstance(identified, ErrorCode):
-                topics = [MetadataResponseTopic(identified, each.name or "", each.topic_id) for each in asked]
-                return MetadataResponse(topics=topics, error_code=identified)
-            asked = identified
-        missing = [] if is_all or asked is None else self._to_create(asked, request)
-        steps = self._metadata(context, request, asked, missing)
         many = self.catalogue.partition_count if asked is None or is_all else len(asked)
-        if missing or many > MANY:
-            return CooperativeTask(steps, is_change=bool(missing))
+        may_create = bool(asked) and request.allow_auto_topic_creation and self._may_create
+        creates = may_create and (many > MANY or any(self._is_missing(each.name) for each in asked or ()))
+        steps = self._metadata(context, request, may_create=may_create)
+        if creates or many > MANY:
+            return CooperativeTask(steps, is_change=creates)
         response: MetadataResponse = run_through(steps)
         return response
 
-    def _to_create(self, asked: list[MetadataRequestTopic], request: MetadataRequest) -> list[str]:
-        """Return the names that do not exist and may be created."""
-        if not (request.allow_auto_topic_creation and self._may_create):
-            return []
-        names = [each.name for each in asked if each.name is not None]
-        return [name for name in names if name not in self.catalogue.by_name and name not in RESERVED]
+    def _is_missing(self, name: str | None) -> bool:
+        """Return whether a topic does not exist and may be created."""
+        return name is not None and name not in self.catalogue.by_name and name not in RESERVED
 
-    def _metadata(
-        self,
-        context: RequestContext,
-        request: MetadataRequest,
-        asked: list[MetadataRequestTopic] | None,
-        missing: list[str],
-    ) -> TaskSteps:
-        if missing:
-            yield from self._create(context, missing)
+    def _metadata(self, context: RequestContext, request: MetadataRequest, *, may_create: bool) -> TaskSteps:
+        asked = request.topics
+        if asked:
+            identified = yield from by_one_identity(asked, context.api_version)
+            if isinstance(identified, ErrorCode):
+                refused = yield from made_of(
+                    asked, lambda each: MetadataResponseTopic(identified, each.name or "", each.topic_id)
+                )
+                return MetadataResponse(topics=refused, error_code=identified)
+            asked = identified
+            missing = yield from made_of(
+                asked if may_create else (), lambda each: each.name if self._is_missing(each.name) else None
+            )
+            if any(missing):
+                yield from self._create(context, [name for name in missing if name is not None])
         topics: list[MetadataResponseTopic] = []
         if asked is None or (not asked and context.api_version == 0):
             for topic in list(self.catalogue):
@@ -308,19 +306,27 @@ class Describing:
         )
 
 
-def by_one_identity(asked: list[MetadataRequestTopic], version: int) -> list[MetadataRequestTopic] | ErrorCode:
+def by_one_identity(
+    asked: list[MetadataRequestTopic], version: int
+) -> Generator[None, Any, list[MetadataRequestTopic] | ErrorCode]:
     """Return the topics of a Metadata request, each once, by the identity that is authorized and returned: if one has
     an id (v12+), only ids are used, and no name creates a topic (KafkaApis.handleTopicMetadataRequest). Returns
     INVALID_REQUEST for ids and null names in versions that have the fields but not their meaning, and for a topic with
-    neither.
+    neither. Pauses.
     """
-    if version < 12 and any(each.name is None or each.topic_id != ZERO_UUID for each in asked):
+    ids: dict[bytes, None] = {}
+    names: dict[str | None, None] = {}
+    for number, each in enumerate(asked):
+        names[each.name] = None
+        if each.topic_id != ZERO_UUID:
+            ids[each.topic_id] = None
+        if number % PAUSE == PAUSE - 1:
+            yield None
+    if (None in names and not ids) or (version < 12 and (None in names or ids)):
         return ErrorCode.INVALID_REQUEST
-    ids = dict.fromkeys(each.topic_id for each in asked if each.topic_id != ZERO_UUID)
     if ids:
-        return [MetadataRequestTopic(topic_id, None) for topic_id in ids]
-    names = dict.fromkeys(each.name for each in asked)
-    return ErrorCode.INVALID_REQUEST if None in names else [MetadataRequestTopic(ZERO_UUID, name) for name in names]
+        return (yield from made_of(ids, lambda topic_id: MetadataRequestTopic(topic_id, None)))
+    return (yield from made_of(names, lambda name: MetadataRequestTopic(ZERO_UUID, name)))
 
 
 def _producers(partition: Partition) -> list[ProducerState]:

@@ -23,26 +23,28 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from coordinatord.base.config import Settings
+from coordinatord.broker.log.large_read import LARGE_READ_BYTES, LargeRead
+from coordinatord.broker.topics.aborted import next_offset
 from coordinatord.broker.topics.catalogue import Catalogue
 from coordinatord.broker.topics.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
-    Fetched,
+    CachedPartition,
     FetchSession,
     FetchSessions,
     PartitionKey,
     asked_in,
     can_exist,
     forgotten_in,
+    grouped,
 )
 from coordinatord.broker.topics.partition import UNREADABLE, Partition
 from coordinatord.transport.cluster.nodes import Nodes
-from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, run_through
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, begun, run_through
 from kafka_wire.api.fetch import (
     AbortedTransaction,
     EpochEndOffset,
-    FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -110,7 +112,7 @@ class FetchRequestHandler:
     def drain(self) -> None:
         """Respond to every parked fetch with the records available, because the daemon is stopping."""
         for waiting in list(self.parked):
-            waiting.finish()
+            run_through(waiting.finishing())
 
     def fetch(self, context: RequestContext, request: FetchRequest) -> FetchResponse | CooperativeTask | None:
         """Return the response, its steps, or None when the request is parked or the response is already sent."""
@@ -153,7 +155,7 @@ class _PendingFetch:
         fetching: FetchRequestHandler,
         context: RequestContext,
         request: FetchRequest,
-        partitions: dict[PartitionKey, Fetched],
+        partitions: dict[PartitionKey, CachedPartition],
         session: FetchSession | None,
     ) -> None:
         self.fetching = fetching
@@ -198,25 +200,23 @@ class _PendingFetch:
 
     def begin(self) -> CooperativeTask | None:
         """Respond, or park the request when there is nothing to return yet."""
-        steps = self._begin()
-        if len(self.present) > MANY:
-            return CooperativeTask(steps)
-        run_through(steps)
-        return None
+        return begun(self._begin())
 
     def _begin(self) -> TaskSteps:
+        if len(self.partitions) > MANY:
+            yield None
         if self.request.max_wait_ms <= 0 or not self.present or self.min_bytes <= 0:
-            self.answer((yield from self.read()))
+            yield from self.answer((yield from self.read()))
             return
         has_error, has_data = self.outlook()
         if has_error or (has_data and self.min_bytes == 1):
-            self.answer((yield from self.read()))
+            yield from self.answer((yield from self.read()))
             return
         found: dict[PartitionKey, PartitionData] = {}
         if has_data:
             found = yield from self.read()
             if sum(len(data.records or b"") for data in found.values()) >= self.min_bytes:
-                self.answer(found)
+                yield from self.answer(found)
                 return
         self.park(found)
 
@@ -270,21 +270,31 @@ class _PendingFetch:
             self.finish()
         elif len(self.present) <= MANY:
             if self.min_bytes == 1 and len(self.present) == 1:  # its only partition has most probably something
-                found = run_through(self.read())
-                if self._has_news:
-                    self._leave()
-                    self.answer(found)
+                if not self._is_due:
+                    self._go_on(self._read_only())
             elif self.has_enough():
                 self.finish()
         elif not self._is_due:
             self._is_due = True
             self.context.go_on(CooperativeTask(self._look()))
 
+    def _read_only(self) -> TaskSteps:
+        """Read the only partition, and respond if there is something."""
+        self._is_due = True
+        found = yield from self.read()
+        self._is_due = False
+        if self._has_news:
+            self._leave()
+            yield from self.answer(found)
+
     def _look(self) -> TaskSteps:
         self._is_due = False
         if not self.context.done and self.has_enough():
-            self._leave()
-            self.answer((yield from self.read()))
+            yield from self.finishing()
+
+    def _go_on(self, steps: TaskSteps) -> None:
+        if (slices := begun(steps)) is not None:
+            self.context.go_on(slices)
 
     def has_enough(self) -> bool:
         """Return whether to respond now: min_bytes is reached or a partition has an error."""
@@ -301,12 +311,16 @@ class _PendingFetch:
         return readable >= self.min_bytes
 
     def finish(self) -> None:
+        """Respond with the records available, after a pause if they are many."""
+        self._go_on(self.finishing())
+
+    def finishing(self) -> TaskSteps:
         """Respond with the records available."""
         self._leave()
         if self.context.closed:
             self.context.reply(FetchResponse())  # never read, but the connection must learn that the request has ended
         else:
-            self.answer(run_through(self.read()))
+            yield from self.answer((yield from self.read()))
 
     def _leave(self) -> None:
         """Stop waiting: remove the request from its partitions and cancel its timer."""
@@ -322,9 +336,8 @@ class _PendingFetch:
     def read(self) -> TaskSteps:
         """Return the response for every partition, in order; unknown partitions last."""
         self._has_news = self._is_large = self._names_leaders = False
-        is_long = len(self.present) > MANY
-        left = min(self.max_bytes, self.context.room)
-        at_least_one = True
+        is_long, unpaused = len(self.partitions) > MANY, 0
+        left, at_least_one = min(self.max_bytes, self.context.room), True
         read: dict[PartitionKey, PartitionData] = {}
         for key, asked, partition in self.present:
             if is_long:
@@ -345,7 +358,8 @@ class _PendingFetch:
                 if asked.fetch_offset < end_offset and hindrance is None:
                     limit = max(0, min(asked.partition_max_bytes, left))
                     if limit or at_least_one:
-                        data = log.read(asked.fetch_offset, limit, at_least_one=at_least_one)
+                        found = log.begin_read(asked.fetch_offset, limit, at_least_one=at_least_one)
+                        data = (yield from found.steps()) if isinstance(found, LargeRead) else found
                         if end_offset < log.high_watermark:
                             data = _below(data, end_offset)
                 wants_aborted = self.committed_only and hindrance is None
@@ -358,30 +372,29 @@ class _PendingFetch:
                 at_least_one = False
                 size = len(data)
                 left = max(0, left - size)
+                unpaused += size
+                if unpaused > LARGE_READ_BYTES:
+                    unpaused = 0
+                    yield None
                 self._has_news = True
                 self._is_large |= size >= MIN_KEPT_BYTES
             read[key] = PartitionData(
-                asked.partition,
-                0,
-                log.high_watermark,
-                stable_offset,
-                log.log_start_offset,
-                diverging,
-                _NO_LEADER,
-                _NO_SNAPSHOT,
-                aborted,
-                -1,
-                data,
-            )
+                asked.partition, 0, log.high_watermark, stable_offset, log.log_start_offset, diverging, _NO_LEADER,
+                _NO_SNAPSHOT, aborted, -1, data,
+            )  # fmt: skip
         for key, error in self.missing:
+            if is_long:
+                yield None
             read[key] = PartitionData(key[1], error, -1, records=b"")
+        if is_long:
+            yield None
         return read
 
     @staticmethod
     def _aborted(asked: FetchPartition, partition: Partition, data: bytes | memoryview) -> list[AbortedTransaction]:
         if not data or not partition.has_aborted:
             return []
-        aborted = partition.aborted_transactions(asked.fetch_offset, _next_offset(data))
+        aborted = partition.aborted_transactions(asked.fetch_offset, next_offset(data))
         return [AbortedTransaction(each.producer_id, each.first_offset) for each in aborted]
 
     def _refusal(self, index: int, error: ErrorCode, partition: Partition) -> PartitionData:
@@ -398,9 +411,13 @@ class _PendingFetch:
 
     # Responding
 
-    def answer(self, read: dict[PartitionKey, PartitionData]) -> None:
-        """Send the response for `read`."""
+    def answer(self, read: dict[PartitionKey, PartitionData]) -> TaskSteps:
+        """Send the response for `read`, unless one was sent while it was read, since the time was up."""
+        if self.context.done:
+            return
         response = self.respond(read)
+        if len(read) > MANY:
+            yield None
         if self._is_large:
             self.context.reply_in_parts(response)
         else:
@@ -413,7 +430,7 @@ class _PendingFetch:
         session = self.session
         if session is None:
             endpoints = self._endpoints(read) if self._names_leaders else []
-            response = FetchResponse(0, 0, NO_SESSION, self._grouped(read), endpoints)
+            response = FetchResponse(0, 0, NO_SESSION, grouped(read), endpoints)
             amended: FetchResponse = self.context.amended(response)
             if self.request.session_epoch == INITIAL_EPOCH and not amended.throttle_time_ms:
                 amended.session_id = self._new_session(read)
@@ -423,7 +440,7 @@ class _PendingFetch:
         partitions = session.partitions
         news = {key: data for key, data in read.items() if key in partitions and partitions[key].has_news(data)}
         endpoints = self._endpoints(news) if self._names_leaders else []
-        response = FetchResponse(0, 0, session.session_id, self._grouped(news), endpoints)
+        response = FetchResponse(0, 0, session.session_id, grouped(news), endpoints)
         amended = self.context.amended(response)
         if not amended.throttle_time_ms:
             session.told(news)
@@ -446,20 +463,6 @@ class _PendingFetch:
         )
         return session.session_id if session is not None else NO_SESSION
 
-    def _grouped(self, read: dict[PartitionKey, PartitionData]) -> list[FetchableTopicResponse]:
-        """Group adjacent partitions of one topic: the order of partitions is part of the response."""
-        responses: list[FetchableTopicResponse] = []
-        last: str | bytes | None = None
-        for (topic_key, _), data in read.items():
-            if topic_key != last:
-                last = topic_key
-                if isinstance(topic_key, bytes):
-                    responses.append(FetchableTopicResponse("", topic_key, []))
-                else:
-                    responses.append(FetchableTopicResponse(topic_key, partitions=[]))
-            responses[-1].partitions.append(data)
-        return responses
-
     def _endpoints(self, read: dict[PartitionKey, PartitionData]) -> list[NodeEndpoint]:
         leaders = {data.current_leader.leader_id for data in read.values() if data.current_leader.leader_id >= 0}
         nodes = self.fetching.nodes.select(leaders, self.context.listener)
@@ -476,11 +479,3 @@ def _below(data: bytes | memoryview, end_offset: int) -> bytes | memoryview:
         if header.base_offset >= end_offset:
             return bytes(data[:at])
     return data
-
-
-def _next_offset(data: bytes | memoryview) -> int:
-    """Return the offset after the last batch."""
-    next_offset = 0
-    for _at, header in iterate_batches(data):
-        next_offset = header.next_offset
-    return next_offset

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from coordinatord.base.topic_names import is_topic_name
-from kafka_wire.api.fetch import FetchPartition, FetchRequest, PartitionData
+from kafka_wire.api.fetch import FetchableTopicResponse, FetchPartition, FetchRequest, PartitionData
 from kafka_wire.errors import ErrorCode
 
 NO_SESSION = 0
@@ -58,7 +58,7 @@ def _bytes_of(key: PartitionKey) -> int:
 
 
 @dataclass(slots=True)
-class Fetched:
+class CachedPartition:
     """A partition in a fetch: the client's request for it, and the state that its session last returned."""
 
     request: FetchPartition
@@ -96,7 +96,7 @@ class FetchSession:
     __slots__ = ("bytes", "counted", "created_ms", "epoch", "partitions", "session_id", "used_ms", "uses_topic_ids")
 
     def __init__(
-        self, session_id: int, partitions: dict[PartitionKey, Fetched], *, uses_topic_ids: bool, now_ms: int
+        self, session_id: int, partitions: dict[PartitionKey, CachedPartition], *, uses_topic_ids: bool, now_ms: int
     ) -> None:
         self.session_id = session_id
         self.partitions = partitions
@@ -108,7 +108,7 @@ class FetchSession:
         self.used_ms = now_ms
         self.epoch = next_epoch(INITIAL_EPOCH)
 
-    def update(self, changed: dict[PartitionKey, Fetched], forgotten: list[PartitionKey]) -> None:
+    def update(self, changed: dict[PartitionKey, CachedPartition], forgotten: list[PartitionKey]) -> None:
         """Apply an incremental request."""
         partitions = self.partitions
         for key, fetched in changed.items():
@@ -183,7 +183,7 @@ class FetchSessions:
         self._by_id[session.session_id] = self._by_id.pop(session.session_id)
 
     def create(
-        self, partitions: dict[PartitionKey, Fetched], *, uses_topic_ids: bool, now_ms: int
+        self, partitions: dict[PartitionKey, CachedPartition], *, uses_topic_ids: bool, now_ms: int
     ) -> FetchSession | None:
         """Create a session for the partitions of a full request, if there is room; None otherwise."""
         size = len(partitions)
@@ -214,13 +214,30 @@ class FetchSessions:
         return True
 
 
-def asked_in(request: FetchRequest, uses_topic_ids: bool) -> dict[PartitionKey, Fetched]:
+def asked_in(request: FetchRequest, uses_topic_ids: bool) -> dict[PartitionKey, CachedPartition]:
     """Return the partitions of the request. If a partition is named twice, its last entry counts."""
     return {
-        (topic.topic_id if uses_topic_ids else topic.topic, partition.partition): Fetched(partition)
+        (topic.topic_id if uses_topic_ids else topic.topic, partition.partition): CachedPartition(partition)
         for topic in request.topics
         for partition in topic.partitions
     }
+
+
+def grouped(read: dict[PartitionKey, PartitionData]) -> list[FetchableTopicResponse]:
+    """Return the topics of a response: adjacent partitions of one topic together, since the order of partitions is part
+    of the response.
+    """
+    responses: list[FetchableTopicResponse] = []
+    last: TopicKey | None = None
+    for (topic_key, _), data in read.items():
+        if topic_key != last:
+            last = topic_key
+            if isinstance(topic_key, bytes):
+                responses.append(FetchableTopicResponse("", topic_key, []))
+            else:
+                responses.append(FetchableTopicResponse(topic_key, partitions=[]))
+        responses[-1].partitions.append(data)
+    return responses
 
 
 def forgotten_in(request: FetchRequest, uses_topic_ids: bool) -> list[PartitionKey]:

@@ -99,9 +99,10 @@ class Offsets:
     ) -> ListOffsetsResponse | CooperativeTask:
         """Return the response or its steps. A partition that is named twice is rejected, as in Kafka."""
         steps = self._list(context.api_version, request)
-        count = sum(len(topic.partitions) for topic in request.topics)
-        reads = any(_reads(asked.timestamp) for topic in request.topics for asked in topic.partitions)
-        if len(request.topics) > FEW or count > FEW or reads:
+        if len(request.topics) > FEW or any(
+            len(topic.partitions) > FEW or any(_reads(asked.timestamp) for asked in topic.partitions)
+            for topic in request.topics
+        ):
             return CooperativeTask(steps)
         response: ListOffsetsResponse = run_through(steps)
         return response

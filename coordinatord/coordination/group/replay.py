@@ -17,11 +17,11 @@ from coordinatord.coordination.group.consumer.replay import replay_consumer
 from coordinatord.coordination.group.offsets.pending import PendingOffsets
 from coordinatord.coordination.group.result import Result
 from coordinatord.coordination.group.state import Group
-from kafka_wire.codecs import maker
+from kafka_wire.codecs import constructor
 from kafka_wire.records.keys import CONSUMER_GROUP_KEYS, SHARE_GROUP_KEYS
 from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 
-_group_logged = maker(GroupMetadataValue)
+_group_logged = constructor(GroupMetadataValue)
 
 NO_PRODUCER_ID = -1
 

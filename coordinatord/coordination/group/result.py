@@ -1,13 +1,13 @@
 """The result of one step: records to log, responses to send once these records are durable, timers to set.
 
 `reply` is the response to the event's own request; None means that the request is parked, or that the event is not a
-request. `replies` are responses to requests parked earlier. `dropped` are parked requests that never get a response, as
-in Kafka: the earlier request of a member that repeats the request on another connection, or that leaves while its
-request is parked.
+request. `replies` are responses to requests that earlier steps have parked. `dropped` are parked requests that never
+get a response, as in Kafka. A member drops its parked request when it repeats the request on another connection, or
+when it leaves.
 
-`changes` and `trigger` go to the rebalance ledger: the members that joined or were dropped, with the cause of each, and
-the cause of the rebalance. The shell adds the time. `ended` are the accounts of completed group epochs
-(consumer/account.py).
+`changes` and `trigger` are for the rebalance ledger. `changes` are the members that joined or were dropped, each with
+its cause; `trigger` is the cause of the rebalance. The shell adds the time. `ended` are the accounts of completed group
+epochs (consumer/epoch_record.py).
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ MAX_REASON = 255
 
 
 class TimerKey(NamedTuple):
-    """The key of a timer, unique across all groups. `kind` is SESSION (of `member_id`), JOIN or SYNC (of the group)."""
+    """The key of a timer, unique across all groups. `kind` is SESSION, of the member `member_id`, or JOIN or SYNC, of
+    the group.
+    """
 
     group_id: str
     kind: str
@@ -38,8 +40,8 @@ class TimerKey(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """Instruction to set a timer, replacing an earlier one of this key:
-    `TimedOut(key)` at `deadline_ms` or soon after.
+    """Instruction to set a timer: the shell passes `TimedOut(key)` to a step at `deadline_ms` or soon after. It
+    replaces an earlier timer of this key.
     """
 
     key: TimerKey
@@ -47,14 +49,14 @@ class Schedule(NamedTuple):
 
 
 class Cancel(NamedTuple):
-    """Instruction to cancel a timer. A `TimedOut` that arrives nevertheless has no effect."""
+    """Instruction to cancel a timer. If its `TimedOut` is on its way already, the step ignores it."""
 
     key: TimerKey
 
 
 class Transition(NamedTuple):
-    """A change of the group's state; `generation_id` is the one after the
-    change (in a consumer or share group: the group epoch).
+    """A change of the group's state. `generation_id` is the generation, or a consumer or share group's epoch, after
+    it.
     """
 
     group_id: str
@@ -106,7 +108,7 @@ class Result:
 
     reply: Any
     records: list[Record]
-    offsets: list[Offsets]  # records as well, without keys because there are so many
+    offsets: list[Offsets]  # further records, without keys: a commit may have thousands
     producer: tuple[int, int] | None  # (producer id, epoch): the records are part of its transaction
     replies: list[tuple[Any, Any]]
     dropped: list[Any]
@@ -133,14 +135,14 @@ class Result:
         self.asked_by = asked_by
 
     def answer(self, reply_to: Any, response: Any) -> None:
-        """Add the response to a request that is parked, or that this step would otherwise park."""
+        """Add the response to a request: to the event's own (`reply`), or to a parked one (`replies`)."""
         if reply_to is not None and reply_to == self.asked_by:
             self.reply = response
         else:
             self.replies.append((reply_to, response))
 
     def all_records(self, group_id: str) -> list[Record]:
-        """Return `records`, then `offsets` as records, in the order of the log."""
+        """Return `records` and then `offsets` as records: the order in which they are logged."""
         offsets = [
             (OffsetCommitKey(group_id, topic, partition), value)
             for topic, values in self.offsets

@@ -177,7 +177,7 @@ class Group:
         protocols: tuple[tuple[str, bytes], ...] = ()
         metadata = b""
         for member in self.members.values():
-            if member.protocols is not protocols:  # most members share them: classic/stated.py
+            if member.protocols is not protocols:  # most members share them: classic/interned_metadata.py
                 assert name is not None
                 protocols = member.protocols
                 metadata = member.metadata(name)

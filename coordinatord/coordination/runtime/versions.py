@@ -22,11 +22,11 @@ from kafka_wire.api.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from kafka_wire.codecs import maker
+from kafka_wire.codecs import constructor
 from kafka_wire.errors import ErrorCode
 
-_fetched = maker(OffsetFetchResponse)
-_old_partition = maker(OffsetFetchResponsePartition)
+_fetched = constructor(OffsetFetchResponse)
+_old_partition = constructor(OffsetFetchResponsePartition)
 
 
 def for_version(response: Any, version: int) -> Any:

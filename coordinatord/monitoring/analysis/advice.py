@@ -1,5 +1,5 @@
-"""The meaning of each status of `status.py`, and the recommended action: a line each. `coordinatord lag --help` and
-TABLES.md show this table; a test compares it with the statuses.
+"""The meaning of each status of `status.py`, and the recommended action. `coordinatord lag --help` and TABLES.md show
+this table; a test compares it with the statuses.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Advice(NamedTuple):
-    """The meaning of a status and the recommended action, as two parts of a sentence."""
+    """The meaning of a status and the recommended action: two clauses that a page joins to a sentence."""
 
     means: str
     do: str
@@ -16,7 +16,7 @@ class Advice(NamedTuple):
 
 ADVICE: dict[str, Advice] = {
     "members expired": Advice(
-        "the session of its last member expired, and records come that no member reads",
+        "the session of its last member expired, and new records arrive that no member reads",
         "start its processes again: they were killed, or cannot reach the coordinator",
     ),
     "crash loop": Advice(
@@ -28,7 +28,7 @@ ADVICE: dict[str, Advice] = {
         "nothing brings them back; give the topic a longer retention.ms, or the group more members",
     ),
     "stopped": Advice(
-        "it has committed nothing for the window and its usual pause, and records have waited as long",
+        "it has not committed for longer than the window and its usual pause, while records were unread",
         "look at the members' logs: they hang, or fail before they commit",
     ),
     "stuck": Advice(

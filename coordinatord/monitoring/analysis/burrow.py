@@ -1,4 +1,4 @@
-"""Burrow's status of a partition, by Burrow's rules (github.com/linkedin/Burrow 1.3,
+"""Burrow's status of a partition, by Burrow's rules (github.com/linkedin/Burrow 1.3.7 to 1.9.5,
 core/internal/evaluator/caching.go), for users whose alerts are built on them. `status.py` has coordinatord's own rules.
 
 A window holds the last commits of one group for one partition, oldest first, each with the lag at its time. The first
@@ -7,8 +7,8 @@ rule that applies decides:
 1. all records are read now: OK
 2. the time since the last commit exceeds the length of the window: STOP; but not if a recent end offset of the
    partition was not beyond the last commit
-3. some commit of the window had no lag: OK
-4. an offset was less than the one before: REWIND
+3. an offset was less than the one before, and no later one has reached the one before: REWIND
+4. some commit of the window had no lag: OK
 5. all offsets are equal: STALL
 6. the lag never fell: WARN
 """
@@ -23,6 +23,11 @@ OK, WARN, ERROR, STOP, STALL, REWIND = "OK", "WARN", "ERR", "STOP", "STALL", "RE
 
 WINDOW = 10
 """Number of commits that Burrow keeps per partition by default (storage.intervals)."""
+
+RECENT_MS = 100_000
+"""Age in milliseconds up to which Burrow keeps end offsets by default: ten, one every ten seconds
+(cluster.offset-refresh).
+"""
 
 
 class Commit(NamedTuple):
@@ -41,10 +46,10 @@ def partition_status(commits: Sequence[Commit], end_offsets: Sequence[int], curr
         return OK
     if is_stopped(commits, now_s) and not has_caught_up_recently(commits, end_offsets):
         return STOP
+    if is_rewound(commits):
+        return REWIND
     if not has_always_lagged(commits):
         return OK
-    if has_rewound(commits):
-        return REWIND
     if is_stalled(commits):
         return STALL
     return WARN if never_gains(commits) else OK
@@ -63,9 +68,14 @@ def has_always_lagged(commits: Sequence[Commit]) -> bool:
     return all(commit.lag != 0 for commit in commits)
 
 
-def has_rewound(commits: Sequence[Commit]) -> bool:
-    """Return whether a commit has a lower offset than the one before."""
-    return any(after.offset < before.offset for before, after in pairwise(commits))
+def is_rewound(commits: Sequence[Commit]) -> bool:
+    """Return whether a commit has a lower offset than the one before, and no commit since the first such one has
+    reached that.
+    """
+    for number, (before, after) in enumerate(pairwise(commits), 1):
+        if after.offset < before.offset:
+            return all(commit.offset < before.offset for commit in commits[number:])
+    return False
 
 
 def is_stopped(commits: Sequence[Commit], now_s: int) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 
 from coordinatord.monitoring.analysis import burrow, status
@@ -150,7 +152,8 @@ def _status(
 def _burrow(trail: Trail, partition: Partition, lag: int | None, now_ms: int) -> str | None:
     if partition.ends is None:
         return None
-    seen = [point.offset for point in partition.points[-burrow.WINDOW :]]
+    earlier = bisect_right(partition.points, now_ms - burrow.RECENT_MS, key=attrgetter("time_ms")) - 1
+    seen = [point.offset for point in partition.points[max(0, earlier) :]]
     recent = with_lags(trail.recent, partition.points) if lag else trail.recent
     return burrow.partition_status(recent, seen, lag or 0, now_ms // 1000)
 

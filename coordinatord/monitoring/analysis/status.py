@@ -173,7 +173,7 @@ def partition_status(
 
 def _s(ms: int) -> str:
     """Return a duration in seconds, a long one in hours or days."""
-    seconds = ms // 1000
+    seconds = max(0, ms) // 1000  # a commit may be later than the time at which its log began to be read
     if seconds < 7_200:
         return f"{seconds} s"
     return f"{seconds // 3_600} h" if seconds < 172_800 else f"{seconds // 86_400} d"
@@ -293,7 +293,7 @@ def _moments(early: Sequence[Mark], before: list[int], late: Sequence[Mark], aft
 
 
 def _when(marks: Sequence[Mark], lag: int, now_ms: int, *, is_second: bool = False) -> str:
-    first_s, last_s = ((now_ms - each.time_ms) // 1000 for each in (marks[0], marks[-1]))
+    first_s, last_s = (max(0, now_ms - each.time_ms) // 1000 for each in (marks[0], marks[-1]))
     if len(marks) == 1:
         return f"{lag} at {'that' if is_second else 'its commit'} {first_s} s ago"
     return f"{lag} {'at those' if is_second else '(median) at its commits'} {first_s} to {last_s} s ago"

@@ -53,7 +53,7 @@ class Answers:
         self._add = whole
 
     def part(self, method: str, path: str, query: Mapping[str, str], _token: str) -> tuple[int, object]:
-        """Respond to a request. See base.observe.log_part.Part."""
+        """Respond to a request. See base.observe.log_part.PathHandler."""
         if method not in ("GET", "HEAD"):
             return 405, {"error": "Only GET and HEAD."}
         if path == "/groups/":

@@ -128,6 +128,7 @@ class Watcher:
         if time.monotonic() - self._refreshed_s > REFRESH_S:
             cluster.refresh()
             self._refreshed_s = time.monotonic()
+        read_ms = self._now_ms()
         self._read(cluster)
         places = self._reading.places()
         bounds = cluster.bounds(places)
@@ -139,7 +140,7 @@ class Watcher:
             self._retention = retention(cluster, self._topics)
             self._described_s = time.monotonic()
         self._reading.ended(bounds, now_ms, self._look_at_tails(cluster, bounds), self._retention, points)
-        self.view = self._reading.view(self._now_ms())
+        self.view = self._reading.view(read_ms)  # later commits may be unknown
         self.looks += 1
         if not self.is_up:
             log.info("the cluster is read", bootstrap=self.bootstrap, groups=len(self.view.groups))

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import Any, Final, Protocol
 
+from coordinatord.transport.net.cooperative_tasks import PAUSE, CooperativeTask, TaskSteps, run_through
 from coordinatord.transport.net.request import RequestContext
 from coordinatord.transport.security.authorizer import CLUSTER_NAME, Authorizer, Operation, ResourceType
 from kafka_wire.errors import ErrorCode
@@ -31,6 +32,10 @@ ERRORS: Final = {
     ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
 """The error for a client without permission, by type of the resource."""
+
+
+MANY: Final = 256
+"""Parts of a request that are checked without a pause: each takes some microseconds."""
 
 
 class TopicNames(Protocol):
@@ -138,6 +143,16 @@ May = Callable[[Client, Any], ErrorCode | None]
 """(client, part of a request) -> the error, None if the client may use the part."""
 
 
+def in_slices(steps: TaskSteps, count: int) -> Any:
+    """Return the result of the steps of a rule, or a task that makes it, if the request has more than MANY parts."""
+    return run_through(steps) if count <= MANY else CooperativeTask(_whole(steps), is_change=True)
+
+
+def _whole(steps: TaskSteps) -> TaskSteps:
+    response = yield from steps
+    return (yield from response.steps) if type(response) is CooperativeTask else response
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """The rule that `parts` returns. The attributes are names of attributes of the request and the response."""
@@ -148,21 +163,32 @@ class Parts:
     by: tuple[str, ...] = ("name",)
 
     def __call__(self, client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
+        count = len(getattr(request, self.asked) or ())
+        return in_slices(self.steps(client, context, request, handler), count)
+
+    def steps(self, client: Client, context: RequestContext, request: Any, handler: Handler) -> TaskSteps:
+        """Call the handler with the parts that the client may use. Pauses."""
         allowed: list[Any] = []
         denied: dict[ErrorCode, list[Any]] = {}
-        for part in getattr(request, self.asked) or ():
+        for number, part in enumerate(getattr(request, self.asked) or ()):
             error = self.may(client, part)
             if error is None:
                 allowed.append(part)
             else:
                 denied.setdefault(error, []).append(part)
+            if number % PAUSE == PAUSE - 1:
+                yield None
         if not denied:
             return handler(context, request)
-        refused = [self._only(request, some, context.api_version, error) for error, some in denied.items()]
-        added = [each for response in refused for each in getattr(response, self.answered)]
+        added: list[Any] = []
+        for error, some in denied.items():
+            for first in range(0, len(some), MANY):
+                refused = self._only(request, some[first : first + MANY], context.api_version, error)
+                added += getattr(refused, self.answered)
+                yield None
         if not allowed:
-            setattr(refused[0], self.answered, added)
-            return refused[0]
+            setattr(refused, self.answered, added)
+            return refused
         setattr(request, self.asked, allowed)
         amend(context, lambda response: self._add(response, added))
         answer = handler(context, request)

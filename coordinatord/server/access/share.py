@@ -6,14 +6,25 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinatord.server.access.rules import Client, Handler, Rule, amend
-from coordinatord.server.access.special import group_operations
+from coordinatord.server.access.special import checked_within, group_operations
 from coordinatord.transport.net.request import RequestContext
 from coordinatord.transport.security.authorizer import Operation, ResourceType
 from kafka_wire.errors import ErrorCode, message_of
+from kafka_wire.registry import error_response
 
 READ, DESCRIBE = Operation.READ, Operation.DESCRIBE
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 NO_TOPIC, NO_GROUP = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def share_reading(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
+    """Check ShareFetch and ShareAcknowledge as KafkaApis.handleShareFetchRequest does: READ for the group, and for each
+    topic of the session. A request without a group is invalid for everybody.
+    """
+    if request.group_id is not None and not client.may(READ, GROUP, request.group_id):
+        return error_response(request, context.api_version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    checked_within(context, lambda name, topic_id: client.may_topic(READ, name, topic_id))
+    return handler(context, request)
 
 
 def described_groups(client: Client, request: Any, response: Any) -> None:

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 from coordinatord.broker.topics.describe import by_one_identity
 from coordinatord.coordination.runtime.versions import fetch_error, fetch_groups, fetch_response
-from coordinatord.server.access.rules import ERRORS, Client, Handler, May, Parts, amend
+from coordinatord.server.access.rules import ERRORS, Client, Handler, May, Parts, amend, in_slices
+from coordinatord.transport.net.cooperative_tasks import TaskSteps, any_of, made_of
 from coordinatord.transport.net.request import RequestContext
 from coordinatord.transport.security.authorizer import Operation, ResourceType
 from kafka_wire.api.consumer_group_describe import DescribedGroup
@@ -41,11 +42,11 @@ def producing(client: Client, context: RequestContext, request: Any, handler: Ha
         name = request.transactional_id
         if name is None or not client.may(WRITE, TRANSACTION, name):
             return error_response(request, context.api_version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    _checked_within(context, lambda name, topic_id: client.may_topic(WRITE, name, topic_id))
+    checked_within(context, lambda name, topic_id: client.may_topic(WRITE, name, topic_id))
     return handler(context, request)
 
 
-def _checked_within(context: RequestContext, may: Callable[[str | None, bytes], bool]) -> None:
+def checked_within(context: RequestContext, may: Callable[[str | None, bytes], bool]) -> None:
     assert context.admitted is not None, "the guard has made it"
     context.admitted.may = may
 
@@ -66,19 +67,9 @@ def fetching(client: Client, context: RequestContext, request: Any, handler: Han
     replica_id = request.replica_state.replica_id if context.api_version >= 15 else request.replica_id
     if replica_id >= 0:
         is_allowed = client.may_cluster(Operation.CLUSTER_ACTION)
-        _checked_within(context, lambda name, topic_id: is_allowed)
+        checked_within(context, lambda name, topic_id: is_allowed)
     else:
-        _checked_within(context, lambda name, topic_id: client.may_topic(READ, name, topic_id))
-    return handler(context, request)
-
-
-def share_reading(client: Client, context: RequestContext, request: Any, handler: Handler) -> Any:
-    """Check ShareFetch and ShareAcknowledge as KafkaApis.handleShareFetchRequest does: READ for the group, and for each
-    topic of the session. A request without a group is invalid for everybody.
-    """
-    if request.group_id is not None and not client.may(READ, GROUP, request.group_id):
-        return error_response(request, context.api_version, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    _checked_within(context, lambda name, topic_id: client.may_topic(READ, name, topic_id))
+        checked_within(context, lambda name, topic_id: client.may_topic(READ, name, topic_id))
     return handler(context, request)
 
 
@@ -86,11 +77,15 @@ def metadata(client: Client, context: RequestContext, request: Any, handler: Han
     """Check Metadata as KafkaApis.handleTopicMetadataRequest does: unknown topics are created for clients that may
     create them; a request for all topics gets the topics that the client may describe.
     """
+    return in_slices(_metadata(client, context, request, handler), len(request.topics or ()))
+
+
+def _metadata(client: Client, context: RequestContext, request: Any, handler: Handler) -> TaskSteps:
     asked = request.topics
     if asked is None or (not asked and context.api_version == 0):
         amend(context, lambda response: _only_described(client, response))
     elif asked:
-        identified = by_one_identity(asked, context.api_version)
+        identified = yield from by_one_identity(asked, context.api_version)
         if isinstance(identified, ErrorCode):
             return handler(context, request)  # which rejects it
         asked = request.topics = identified
@@ -107,13 +102,18 @@ def metadata(client: Client, context: RequestContext, request: Any, handler: Han
             return None
         return None if client.may_cluster(CREATE) or client.may(CREATE, TOPIC, topic.name) else NO_TOPIC
 
-    if all(may(client, topic) is not None for topic in asked):  # the brokers are in the response nevertheless
-        request.allow_auto_topic_creation = False
-        denied = error_response(request, context.api_version, NO_TOPIC).topics
+    if not (yield from any_of(asked, lambda topic: may(client, topic) is None)):
+        request.allow_auto_topic_creation = False  # the brokers are in the response nevertheless
+        denied = yield from made_of(asked, lambda topic: _denied(request, context.api_version, topic))
         request.topics = []
         amend(context, lambda response: _with_topics(response, denied))
         return handler(context, request)
-    return Parts(may, "topics", "topics", ("name", "topic_id"))(client, context, request, handler)
+    return (yield from Parts(may, "topics", "topics", ("name", "topic_id")).steps(client, context, request, handler))
+
+
+def _denied(request: Any, version: int, topic: Any) -> Any:
+    request.topics = [topic]
+    return error_response(request, version, NO_TOPIC).topics[0]
 
 
 def _with_topics(response: Any, topics: list[Any]) -> Any:

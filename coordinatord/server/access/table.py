@@ -74,8 +74,8 @@ TABLE: Final[dict[int, Rule]] = {
     ),
     ApiKey.LIST_TRANSACTIONS: special.listing_transactions,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: all_of(_group, special.subscribed_topics),
-    ApiKey.SHARE_FETCH: special.share_reading,
-    ApiKey.SHARE_ACKNOWLEDGE: special.share_reading,
+    ApiKey.SHARE_FETCH: share.share_reading,
+    ApiKey.SHARE_ACKNOWLEDGE: share.share_reading,
     ApiKey.CONSUMER_GROUP_DESCRIBE: all_of(
         parts(DESCRIBE, GROUP, "group_ids", "groups", name=None, by=("group_id",)), amended(special.described_groups)
     ),

@@ -21,7 +21,7 @@ from coordinatord.transport.net.connections import Connections
 from coordinatord.transport.net.server_context import ServerContext
 
 
-class Part(Protocol):
+class WorkerPlace(Protocol):
     """The share of one of several workers."""
 
     @property
@@ -61,7 +61,7 @@ class Node(Protocol):
     def transactions(self) -> Transactions: ...
 
     @property
-    def part(self) -> Part | None: ...
+    def part(self) -> WorkerPlace | None: ...
 
     @property
     def nodes(self) -> Nodes: ...

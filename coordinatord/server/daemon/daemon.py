@@ -23,7 +23,7 @@ from coordinatord.base.observe.logger import get_logger
 from coordinatord.base.observe.metrics import Metrics
 from coordinatord.base.threads import Worker
 from coordinatord.broker.log.errors import LogError
-from coordinatord.broker.log.report_recovery import tell_of_recovery
+from coordinatord.broker.log.report_recovery import log_recovery
 from coordinatord.broker.log.writer import FlushStats, LogWriter
 from coordinatord.broker.metadata.log import MetadataLog
 from coordinatord.broker.topics import Topics
@@ -328,7 +328,7 @@ class Daemon:
 
     def begin(self) -> None:
         """Load, and start the periodic work. Clients can connect already."""
-        self.metrics.truncated_bytes += tell_of_recovery(self.data.recovered)
+        self.metrics.truncated_bytes += log_recovery(self.data.recovered)
         if self.part is None or self.part.worker == 0:
             for setting, asked, kept in self.topics.kept_partitions():
                 self._log.warning(

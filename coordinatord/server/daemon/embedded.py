@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from coordinatord.broker.log.disk import Disk
 from coordinatord.server.control.control import Control
 from coordinatord.server.control.faults import Faults
 
 if TYPE_CHECKING:
-    from coordinatord.server.control.node import Node
+    from coordinatord.server.daemon.assembled import Assembled
 
 
 @dataclass(slots=True)
@@ -38,22 +38,21 @@ class InlineWorker:
         """Do nothing: no job waits."""
 
 
-def put_control(daemon: Any, guest: EmbeddedOptions | None) -> Control:
+def put_control(daemon: Assembled, guest: EmbeddedOptions | None) -> Control:
     """Replace the router of an assembled daemon by a control, and add the control to its admin port."""
-    node: Node = daemon
     faults = guest.faults if guest is not None else None
-    control = Control(node, faults or Faults(daemon.settings.test_control_seed))
-    node.door.router = control.requests
+    control = Control(daemon, faults or Faults(daemon.settings.test_control_seed))
+    daemon.door.router = control.requests
     if daemon.admin is not None:
         from coordinatord.server.control.http import Pages
 
-        daemon.admin.add_part(
-            "/test", Pages(control, daemon.settings.test_control_token, daemon.settings.admin.host).answer
-        )
+        listener = daemon.settings.admin
+        assert listener is not None, "there is an admin server"
+        daemon.admin.add_part("/test", Pages(control, daemon.settings.test_control_token, listener.host).answer)
     return control
 
 
-async def abort(daemon: Any) -> None:
+async def abort(daemon: Assembled) -> None:
     """End a daemon as SIGKILL would, as far as that can be seen from outside: without draining, flushing or
     responding.
     """

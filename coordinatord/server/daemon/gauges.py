@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import deque
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from coordinatord.server.daemon.group_status import Watched
+    from coordinatord.coordination.service.groups import Coordinator
+    from coordinatord.coordination.service.ledger import Ledger
+    from coordinatord.server.daemon.assembled import Assembled
+    from coordinatord.server.daemon.group_status import GroupStatus
 
 MAX_ENDED = 20_000
 """Largest number of ended rebalances kept between two reads by a watcher; beyond it, the last ones are counted."""
 
 
-def watch(daemon: Any) -> None:
+def watch(daemon: Assembled) -> None:
     """Register the reads. `daemon` is an assembled daemon.Daemon."""
     add, coordinator = daemon.metrics.watch, daemon.coordinator
     add("group_count", lambda: _group_counts(coordinator))
@@ -39,36 +42,37 @@ def watch(daemon: Any) -> None:
     add("connections", lambda: len(connections))
 
 
-def _group_counts(coordinator: Any) -> dict[str, float]:
+def _group_counts(coordinator: Coordinator) -> dict[str, float]:
     consumer = sum(coordinator.consumer_state_counts().values())
     share = sum(coordinator.share_state_counts().values())
     counts = {"classic": len(coordinator.actors) - consumer - share, "consumer": consumer}
     return {**counts, "share": share} if share else counts
 
 
-def put_pages(daemon: Any) -> None:
+def put_pages(daemon: Assembled) -> None:
     """Serve the ledger's page, and the series and the live page of monitoring/dashboard/, on the admin port. The admin
     thread imports the modules that these need, so a daemon's start does not.
     """
     admin, ledger = daemon.admin, daemon.ledger
+    assert admin is not None
     if ledger is not None:
         ledger.watched = deque(maxlen=MAX_ENDED)
-        admin.add_page("/rebalances", "rebalances", lambda query: _rebalances(daemon, query))
+        admin.add_page("/rebalances", "rebalances", lambda query: _rebalances(daemon, ledger, query))
 
     @cache
-    def watched() -> Watched:
-        from coordinatord.server.daemon.group_status import Watched
+    def watched() -> GroupStatus:
+        from coordinatord.server.daemon.group_status import GroupStatus
 
-        return Watched(daemon)
+        return GroupStatus(daemon)
 
     admin.add_collector(lambda: watched().collector())
     admin.add_part("/groups", lambda *request: watched().part(*request))
     admin.list_page("/groups/", "who is behind and why, live")
 
 
-def _rebalances(daemon: Any, query: dict[str, list[str]]) -> object:
+def _rebalances(daemon: Assembled, ledger: Ledger, query: dict[str, list[str]]) -> object:
     """Return rebalances under way, and ended ones, newest first. Called on the admin thread."""
-    ledger, group_id = daemon.ledger, query.get("group", [None])[0]
+    group_id = query.get("group", [None])[0]
     actors = list(daemon.coordinator.actors.values())
     opened = [ledger.open(actor.group) for actor in actors if group_id in (None, actor.group.group_id)]
     return {"under_way": [each for each in opened if each is not None], "recent": ledger.recent(group_id)}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coordinatord.coordination.group.state import NEVER, Group
 from coordinatord.monitoring.analysis import severity
@@ -31,6 +31,9 @@ from coordinatord.monitoring.dashboard.view import Deadline, Ending, GroupView, 
 from kafka_wire.errors import DecodeError
 from kafka_wire.records.consumer_assignment import decode_assignment
 
+if TYPE_CHECKING:
+    from coordinatord.server.daemon.assembled import Assembled
+
 LIMITS = Limits(partitions=5_000)
 """A view of this many partitions takes a second of the admin thread."""
 LOOK_MS = 2_000
@@ -39,10 +42,10 @@ MAX_DEADLINES = 200
 Key = tuple[str, str, int]
 
 
-class Watched:
+class GroupStatus:
     """The groups of an assembled daemon."""
 
-    def __init__(self, daemon: Any, limits: Limits = LIMITS) -> None:
+    def __init__(self, daemon: Assembled, limits: Limits = LIMITS) -> None:
         self._daemon = daemon
         self._limits = limits
         self._rules = Rules()

@@ -6,12 +6,12 @@ components: the flusher, the gate of responses, the router.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from coordinatord.base.config import Settings
 from coordinatord.broker.log.data_dir import DataDirectory
 from coordinatord.broker.log.report_foreign import log_unknown_files
-from coordinatord.broker.log.report_recovery import telling_how_far
+from coordinatord.broker.log.report_recovery import opening_progress
 from coordinatord.broker.log.worker_checkpoints import WorkerShare
 from coordinatord.broker.log.writer import Flushing
 from coordinatord.broker.metadata.log import Published, Read
@@ -25,6 +25,7 @@ from kafka_wire.api_key import ApiKey
 if TYPE_CHECKING:
     from coordinatord.server.daemon.embedded import EmbeddedOptions
     from coordinatord.server.daemon.worker import WorkerConfig
+    from coordinatord.server.postgresql.serving_node import ServingNode
 
 
 class Storage(Protocol):
@@ -49,7 +50,7 @@ class Storage(Protocol):
     def before(self, router: Serving) -> Serving:
         """Return the handler of requests that replaces the router and calls it."""
 
-    def begin(self, daemon: Any) -> None:
+    def begin(self, daemon: ServingNode) -> None:
         """Start the work of a serving node, when the daemon begins to serve."""
 
     def stopping(self, seconds: float) -> None:
@@ -76,7 +77,7 @@ class DirectoryStorage:
         """Return the router itself."""
         return router
 
-    def begin(self, daemon: Any) -> None:
+    def begin(self, daemon: ServingNode) -> None:
         """Do nothing."""
 
     def stopping(self, seconds: float) -> None:
@@ -106,7 +107,7 @@ def open_storage(settings: Settings, nodes: Nodes, part: WorkerConfig | None, gu
             node_id=node_id,
             catalogued=catalogued,
             on_foreign=log_unknown_files,
-            on_opened=telling_how_far(),
+            on_opened=opening_progress(),
             disk=disk,
         )
         return DirectoryStorage(data)

@@ -48,14 +48,14 @@ class WorkerConfig:
     peer_socket: socket.socket
     peer_paths: Sequence[str]
     shared: Shared
-    line: socket.socket
+    control_channel: socket.socket
     is_recovered: bool
     """True if nothing has been written since the supervisor recovered the data."""
     placed: MovedPartitions | None = None
     """The partitions that tests have moved; None without test.control.enable."""
 
 
-class Line(asyncio.Protocol):
+class ControlChannel(asyncio.Protocol):
     """The worker's end of the connection."""
 
     def __init__(self, changed: Callable[[], object], cut: Callable[[], object]) -> None:
@@ -116,10 +116,10 @@ async def take_up_line(
             transaction_topic_made()
 
     catalogue.on_added = added
-    _, line = await loop.create_connection(
-        lambda: Line(follow, lambda: daemon.request_stop("the supervisor is gone")), sock=part.line
+    _, channel = await loop.create_connection(
+        lambda: ControlChannel(follow, lambda: daemon.request_stop("the supervisor is gone")), sock=part.control_channel
     )
-    part.shared.on_change = lambda: line.say(CHANGED)
+    part.shared.on_change = lambda: channel.say(CHANGED)
     if part.placed is not None:
         part.placed.listens(part.worker, urlsplit(admin_url).port or 0)
 
@@ -129,4 +129,4 @@ async def take_up_line(
 
     publish()
     follow()
-    line.say(LISTENING, admin_url)
+    channel.say(LISTENING, admin_url)

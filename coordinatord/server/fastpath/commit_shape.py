@@ -21,7 +21,7 @@ from operator import itemgetter
 from typing import Any
 
 from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic, error_response
-from kafka_wire.codecs import encode_message, maker
+from kafka_wire.codecs import constructor, encode_message
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import BatchBuilder
 from kafka_wire.records.keys import NO_TIMESTAMP, encode_offsets
@@ -51,7 +51,7 @@ _SHORT_DELTAS = 64
 """Number of records in a batch whose offset delta takes one byte."""
 _DELTAS = [VARINT[delta] for delta in range(_SHORT_DELTAS)]
 
-_value = maker(OffsetCommitValue)
+_value = constructor(OffsetCommitValue)
 _pack_timestamp = struct.Struct(">q").pack
 _pack_index = struct.Struct(">i").pack
 
@@ -221,8 +221,8 @@ def _bodies(request: OffsetCommitRequest, topic: OffsetCommitRequestTopic) -> li
         )
         for number in (0, -1)
     )
-    holes = (INDEX_BYTES, NUMBERS_BYTES, TIMESTAMP_BYTES)
-    return [in_common(*both, holes) for both in zip(zeros, ones, strict=True)]
+    field_sizes = (INDEX_BYTES, NUMBERS_BYTES, TIMESTAMP_BYTES)
+    return [in_common(*both, field_sizes) for both in zip(zeros, ones, strict=True)]
 
 
 def _template(*constants: bytes) -> bytes:
@@ -234,8 +234,8 @@ def _template(*constants: bytes) -> bytes:
     return b"%b".join([piece.replace(b"%", b"%%") for piece in pieces])
 
 
-def in_common(zeros: bytes, ones: bytes, holes: tuple[int, ...]) -> list[bytes]:
-    """Return the bytes before, between and after the variable fields; `holes` are the field sizes in bytes."""
+def in_common(zeros: bytes, ones: bytes, field_sizes: tuple[int, ...]) -> list[bytes]:
+    """Return the bytes before, between and after the variable fields, whose sizes in bytes are `field_sizes`."""
     constants: list[bytes] = []
     found: list[int] = []
     start = position = 0
@@ -250,5 +250,5 @@ def in_common(zeros: bytes, ones: bytes, holes: tuple[int, ...]) -> list[bytes]:
         found.append(position - start)
         start = position
     constants.append(zeros[start:])
-    assert tuple(found) == holes, f"fields of {found} bytes"
+    assert tuple(found) == field_sizes, f"fields of {found} bytes"
     return constants

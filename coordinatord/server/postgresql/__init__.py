@@ -22,6 +22,7 @@ sharing.py               state that several leading nodes share: the catalogue o
                          each seat
 leading.py               one of several leading nodes follows the others
 lease_guard.py           rejects, before the router, requests that a node without its lease or its database cannot serve
+serving_node.py          the interface of the daemon that these use
 node.py                  assembles these for the daemon
 transfer.py              data directories from the database, and into it
 status.py                the leading nodes, the size of the log

@@ -17,8 +17,10 @@ from coordinatord.broker.topics.catalogue_file import Content, Entry
 from coordinatord.broker.topics.group_configs import FILE as GROUPS
 from coordinatord.broker.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinatord.broker.topics.shared_catalogue import SharedCatalogue
+from coordinatord.server.postgresql.serving_node import ServingNode
 from coordinatord.server.postgresql.sharing import LOOK_S, Looked, SharedFiles, holders
 from coordinatord.server.postgresql.store import EPOCHS
+from coordinatord.transport.cluster.partition_slots import SeatedNodes
 
 
 def share(shared: SharedFiles, settings: Settings, data: DataDirectory, holds: Callable[[], bool]) -> None:
@@ -58,9 +60,11 @@ def _make_catalogue(shared: SharedFiles, settings: Settings, data: DataDirectory
     shared.changed(content.change)
 
 
-def follow(shared: SharedFiles, daemon: Any) -> None:
+def follow(shared: SharedFiles, daemon: ServingNode) -> None:
     """Apply the other nodes' changes to `daemon`, and update which node has which seat."""
-    catalogue: SharedCatalogue = daemon.topics.catalogue
+    catalogue, nodes = daemon.topics.catalogue, daemon.nodes
+    assert isinstance(catalogue, SharedCatalogue)
+    assert isinstance(nodes, SeatedNodes)
 
     def added(topic: Any) -> None:
         if topic.name == TRANSACTION_TOPIC:
@@ -69,7 +73,7 @@ def follow(shared: SharedFiles, daemon: Any) -> None:
     def take_over(looked: Looked) -> None:
         try:
             shared.nodes = looked.nodes  # together with the leaders: responses to clients must be consistent
-            if daemon.nodes.seat(holders(looked.nodes)):
+            if nodes.seat(holders(looked.nodes)):
                 catalogue.led_by_others()
             catalogue.refresh()
             daemon.metadata.refresh()

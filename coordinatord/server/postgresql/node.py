@@ -19,7 +19,7 @@ from coordinatord.base.observe.logger import get_logger
 from coordinatord.broker.log.data_dir import DataDirectory, random_id
 from coordinatord.broker.log.names import METADATA_TOPIC_ID
 from coordinatord.broker.log.ownership import Foreign, ReadCatalogued
-from coordinatord.broker.log.report_recovery import telling_how_far, telling_how_much
+from coordinatord.broker.log.report_recovery import copying_progress, opening_progress
 from coordinatord.broker.metadata.log import Published, Read
 from coordinatord.broker.topics import catalogue_file
 from coordinatord.coordination.runtime.log import Gate
@@ -31,9 +31,10 @@ from coordinatord.server.postgresql.leading import epoch_of_term_0, follow, shar
 from coordinatord.server.postgresql.lease import RELEASED, RENEWALS, Lease, standing, take
 from coordinatord.server.postgresql.lease_guard import Leading, Requests, TimeoutGate
 from coordinatord.server.postgresql.registry import Registration
+from coordinatord.server.postgresql.serving_node import ServingNode
 from coordinatord.server.postgresql.sharing import InTouch, SharedFiles
-from coordinatord.server.postgresql.standby_copy import Ahead
-from coordinatord.server.postgresql.standby_listener import Front, Offer, View
+from coordinatord.server.postgresql.standby_copy import StandbyCopy
+from coordinatord.server.postgresql.standby_listener import Offer, StandbyListener, View
 from coordinatord.server.postgresql.store import PostgresStore
 from coordinatord.server.postgresql.store_flusher import StoreFlusher
 from coordinatord.transport.cluster.nodes import Nodes
@@ -84,7 +85,7 @@ class PostgresStorage:
         directory = Path(settings.data_dir)
         path = directory / working_copy.NAME
         self._lock = working_copy.lock(directory)
-        ahead = Ahead(settings.storage, path, settings.node_id, catalogued)
+        ahead = StandbyCopy(settings.storage, path, settings.node_id, catalogued)
         try:
             self.registration = registration_of(settings)
             working_copy.discard(path)
@@ -103,7 +104,7 @@ class PostgresStorage:
                 catalogued=catalogued,
                 on_foreign=on_foreign,
                 disk=disk,
-                on_opened=telling_how_far(),
+                on_opened=opening_progress(),
                 leader_epoch=epoch_0 + self.lease.term,
             )
             if isinstance(nodes, SeatedNodes):
@@ -125,7 +126,7 @@ class PostgresStorage:
 
     def _copy(self, path: Path, cluster_id: str, node_id: int) -> None:
         began_s = time.monotonic()
-        disk, tell = UnflushedDisk(), telling_how_much()
+        disk, tell = UnflushedDisk(), copying_progress()
         size = working_copy.make(self.store, path, cluster_id=cluster_id, node_id=node_id, disk=disk, on_read=tell)
         log.info("working copy made", bytes=size, seconds=round(time.monotonic() - began_s, 3))
 
@@ -149,7 +150,7 @@ class PostgresStorage:
         self.requests = Requests(router, self.standing, self.store, self._timeout_s)
         return self.requests
 
-    def begin(self, daemon: Any) -> None:
+    def begin(self, daemon: ServingNode) -> None:
         """Attach to the daemon when it begins to serve: the daemon fails when another node leads."""
 
         def lost(error: BaseException) -> None:
@@ -220,7 +221,7 @@ def registration_of(settings: Settings) -> Registration:
     )
 
 
-def lead(settings: Settings, registration: Registration, offer: Offer, ahead: Ahead) -> tuple[Lease, str]:
+def lead(settings: Settings, registration: Registration, offer: Offer, ahead: StandbyCopy) -> tuple[Lease, str]:
     """Migrate the tables to this version, register, and wait until this node leads. Returns its lease and the cluster's
     id. Raises Unusable. While this node waits, `ahead` prepares the working copy; the caller closes `ahead`.
     """
@@ -228,7 +229,7 @@ def lead(settings: Settings, registration: Registration, offer: Offer, ahead: Ah
     waiting = Waiting(
         link,
         registration,
-        lambda cluster_id, view: Front(settings, offer, cluster_id, view),
+        lambda cluster_id, view: StandbyListener(settings, offer, cluster_id, view),
         ahead,
         settings.storage_leaders,
     )
@@ -277,8 +278,8 @@ class Waiting:
         self,
         link: Link,
         registration: Registration,
-        make_front: Callable[[str, View], Front],
-        ahead: Ahead,
+        make_front: Callable[[str, View], StandbyListener],
+        ahead: StandbyCopy,
         seats: int = 1,
     ) -> None:
         self._link = link
@@ -286,7 +287,7 @@ class Waiting:
         self._ahead = ahead
         self._registration = registration
         self._make_front = make_front
-        self._front: Front | None = None
+        self._front: StandbyListener | None = None
         self._topics = catalogue_file.Content({}, {}, 0)
         self._topics_version = -1
         self._kept_s = -TELL_S

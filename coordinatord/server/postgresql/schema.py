@@ -5,11 +5,12 @@ connection's search_path. The role needs CREATE on that schema at the first star
 other right.
 
 Every statement runs at READ COMMITTED: correctness depends on row locks, not on snapshots. Each change first locks its
-seat's row of coordinatord_leader (FOR SHARE), which it finds by the term: no two seats ever have the same one. A
-take-over updates that row. So a change either is committed before the take-over, which then sees it, or waits for the
-take-over and finds no row. Should two nodes write nevertheless, three checks detect that: `leader_epoch` of
-coordinatord_partition, which only the holder of the partition's seat has; `end_offset`, which must equal the writer's;
-and the primary key of coordinatord_batch.
+seat's row of coordinatord_leader (FOR KEY SHARE), which it finds by the term: no two seats ever have the same one. A
+take-over updates the term, which is part of a unique key of that row. So a change either is committed before the
+take-over, which then sees it, or waits for the take-over and finds no row. A renewal of the lease updates no key, so it
+does not wait for a change, which takes seconds if it has tens of megabytes. Should two nodes write nevertheless, three
+checks detect that: `leader_epoch` of coordinatord_partition, which only the holder of the partition's seat has;
+`end_offset`, which must equal the writer's; and the primary key of coordinatord_batch.
 
 A database has a row of coordinatord_leader for each seat (lease.py). The number of seats is fixed when the database is
 made.
@@ -24,7 +25,7 @@ from coordinatord.server.postgresql.contract import Unusable
 if TYPE_CHECKING:
     from psycopg import Connection
 
-VERSION = 3
+VERSION = 4
 
 MIGRATION_LOCK = 0x636F6F7264
 """Key of the advisory lock that a migration holds ("coord")."""
@@ -251,7 +252,23 @@ one that leads continues while another node migrates. From this version on a dat
 was made before has one.
 """
 
-MIGRATIONS = (FIRST_VERSION, REGISTRY, SEATS)
+KEYS = """
+CREATE UNIQUE INDEX coordinatord_leader_key ON coordinatord_leader (seat, epoch);
+
+CREATE OR REPLACE FUNCTION coordinatord_fence(term bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM 1 FROM coordinatord_leader WHERE epoch = term FOR KEY SHARE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'epoch % does not lead', term USING ERRCODE = 'CD001';
+    END IF;
+END $$;
+"""
+"""Renewals that do not wait for changes. FOR KEY SHARE conflicts only with updates of columns of a unique index without
+a predicate, and coordinatord_leader_epoch has one. A program of the third version that leads continues while another
+node migrates.
+"""
+
+MIGRATIONS = (FIRST_VERSION, REGISTRY, SEATS, KEYS)
 """`MIGRATIONS[n]` migrates version n to n + 1; version 0 is an empty schema."""
 
 

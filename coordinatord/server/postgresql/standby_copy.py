@@ -38,7 +38,7 @@ class _Stopped(Exception):
     """This node leads now, or stops."""
 
 
-class Ahead:
+class StandbyCopy:
     """The thread that makes the working copy at `path`. No other code may write there until `close` has returned."""
 
     def __init__(self, url: str, path: Path, node_id: int, catalogued: ReadCatalogued) -> None:

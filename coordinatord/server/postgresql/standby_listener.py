@@ -179,7 +179,7 @@ class View:
         return found.partitions[index] if found is not None and 0 <= index < len(found.partitions) else None
 
 
-class Front:
+class StandbyListener:
     """The listeners. One thread calls `open`, `tell` and `close`."""
 
     def __init__(self, settings: Settings, offer: Offer, cluster_id: str, view: View) -> None:
@@ -285,7 +285,7 @@ class Front:
 class _Telling:
     """Handlers, each of which uses one view for the whole response."""
 
-    def __init__(self, front: Front) -> None:
+    def __init__(self, front: StandbyListener) -> None:
         self._front = front
 
     def coordinator(self, key: str, key_type: int, listener: str) -> tuple[int, str, int] | None:

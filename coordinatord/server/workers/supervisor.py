@@ -29,7 +29,7 @@ from coordinatord.base.observe.logger import get_logger
 from coordinatord.broker.log import ownership, worker_checkpoints
 from coordinatord.broker.log.data_dir import DataDirectory
 from coordinatord.broker.log.report_foreign import log_unknown_files
-from coordinatord.broker.log.report_recovery import tell_of_recovery, telling_how_far
+from coordinatord.broker.log.report_recovery import log_recovery, opening_progress
 from coordinatord.broker.topics import catalogue_file
 from coordinatord.broker.topics.catalogue import Catalogue
 from coordinatord.broker.topics.names import OFFSETS_TOPIC
@@ -78,7 +78,7 @@ class _Worker:
     sockets: dict[str, list[socket.socket]]
     peer_socket: socket.socket
     pid: int = 0
-    line: socket.socket | None = None
+    control_channel: socket.socket | None = None
     heard: bytearray = field(default_factory=bytearray)
     started_s: float = 0.0
     due_s: float | None = None
@@ -116,10 +116,10 @@ class Supervisor:
             node_id=settings.node_id,
             catalogued=catalogue_file.catalogued,
             on_foreign=log_unknown_files,
-            on_opened=telling_how_far(),
+            on_opened=opening_progress(),
         )
         ownership.refuse_others(self.data.disk, self.data.path, (LOCK_FILE,))
-        tell_of_recovery(self.data.recovered)
+        log_recovery(self.data.recovered)
         catalogue = Catalogue(settings, self.data, Nodes(settings.node_id), lambda: secrets.token_bytes(16))
         self.shared = Shared(count, f"{self.data.path}/{LOCK_FILE}")
         self.shared.begin(catalogue.change)
@@ -186,7 +186,7 @@ class Supervisor:
         for key, _events in self._selector.select(timeout_s):
             if key.data is None:
                 self._signalled(self._signals[0].recv(4096))
-            elif key.data.line is key.fileobj:  # false when the worker has just been reaped
+            elif key.data.control_channel is key.fileobj:  # false when the worker has just been reaped
                 self._hear(key.data)
 
     def _mind_signals(self) -> None:
@@ -235,7 +235,7 @@ class Supervisor:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         theirs.close()
         ours.setblocking(False)
-        worker.pid, worker.line, worker.started_s = pid, ours, time.monotonic()
+        worker.pid, worker.control_channel, worker.started_s = pid, ours, time.monotonic()
         worker.heard.clear()
         self._selector.register(ours, selectors.EVENT_READ, worker)
         log.info("worker started", worker=worker.number, pid=pid)
@@ -249,13 +249,16 @@ class Supervisor:
                 signal.signal(number, signal.SIG_DFL)
             self._selector.close()
             ours.close()
-            for each in (*self._signals, *(other.line for other in self.workers if other.line is not None)):
+            for each in (
+                *self._signals,
+                *(other.control_channel for other in self.workers if other.control_channel is not None),
+            ):
                 each.close()
             for other in self.workers:
                 if other is not worker:
                     other.peer_socket.close()
                     _close_all(other.sockets)
-            logs.tell_worker(worker.number)
+            logs.set_worker(worker.number)
             status = self._serve(part)
         except SystemExit as told:
             status = CANNOT_START if told.code else 0
@@ -276,10 +279,10 @@ class Supervisor:
         code = os.waitstatus_to_exitcode(status)
         lived_s = time.monotonic() - worker.started_s
         worker.pid, worker.status = 0, code
-        if worker.line is not None:
-            self._selector.unregister(worker.line)
-            worker.line.close()
-            worker.line = None
+        if worker.control_channel is not None:
+            self._selector.unregister(worker.control_channel)
+            worker.control_channel.close()
+            worker.control_channel = None
         self.shared.follow(worker.number, 0)
         if self.placed is not None:
             self.placed.listens(worker.number, 0)
@@ -297,18 +300,18 @@ class Supervisor:
         log.error("worker died", worker=worker.number, how=_how(code), lived_s=round(lived_s, 3), restart_in_s=delay_s)
 
     def _hear(self, worker: _Worker) -> None:
-        assert worker.line is not None
+        assert worker.control_channel is not None
         try:
-            data = worker.line.recv(4096)
+            data = worker.control_channel.recv(4096)
         except BlockingIOError:
             return
         except ConnectionResetError:
             data = b""
         if not data:
             # The worker's end is closed: it is dead, and SIGCHLD will follow.
-            self._selector.unregister(worker.line)
-            worker.line.close()
-            worker.line = None
+            self._selector.unregister(worker.control_channel)
+            worker.control_channel.close()
+            worker.control_channel = None
             return
         worker.heard += data
         *lines, rest = bytes(worker.heard).split(b"\n")
@@ -323,10 +326,10 @@ class Supervisor:
 
     def _tell_others(self, speaker: _Worker) -> None:
         for worker in self.workers:
-            if worker is not speaker and worker.line is not None:
+            if worker is not speaker and worker.control_channel is not None:
                 # The worker may have died, or its buffer is full, and then it already has this message to read.
                 with contextlib.suppress(OSError):
-                    worker.line.send(CHANGED + b"\n")
+                    worker.control_channel.send(CHANGED + b"\n")
 
     def _announce_once(self) -> None:
         if self._announced or self._stopping:

@@ -13,8 +13,8 @@ from typing import Any
 from coordinatord.testing.conform import values
 from coordinatord.testing.conform.normalized import Names, put_in_order, rendered
 from coordinatord.testing.conform.raw_client import BadAnswer, RawClient
-from coordinatord.testing.conform.settling import Connect, settle
 from coordinatord.testing.conform.story import Step, Story, StoryError
+from coordinatord.testing.conform.wait_until_settled import Connect, wait_until_settled
 from kafka_wire.registry import API_NAMES, Codec, messages
 
 API_KEYS = {name: key for key, name in API_NAMES.items()}
@@ -152,7 +152,7 @@ class Player:
         lines = ["closed"]
         if answer is not None:
             if not client.unanswered:
-                await settle(self.connect, answer)
+                await wait_until_settled(self.connect, answer)
             put_in_order(answer.request, answer.message)
             lines = rendered(self.names, answer.message, answer.codec.api_version)
         if seconds and not (answer and answer.codec.name in UNTIMED):

@@ -1,19 +1,20 @@
 """Choice of a node for requests to any node: Kafka's leastLoadedNode, reconnect back-off, and re-bootstrapping.
 
-A connection is (node id, whether it is the coordinator's). The coordinator has a separate connection beside the one for
-data, so that a heartbeat does not wait behind a parked Fetch; Kafka's client gives it the node id `Integer.MAX_VALUE -
-id`. Bootstrap servers have the ids -1, -2 …, as in Kafka, until the first metadata replace them.
+A connection's key is a node id and a bool, which is True for the coordinator's connection. A node that is the
+coordinator has two connections, one for requests to the coordinator and one for data, so that a heartbeat does not wait
+behind a parked Fetch. (Kafka's client gives the coordinator the node id `Integer.MAX_VALUE - id` instead.) Bootstrap
+servers have the ids -1, -2 …, as in Kafka, until the first metadata replace them.
 
 | of the nodes known now                             | the chosen one                                    |
 |----------------------------------------------------|---------------------------------------------------|
 | some have a connection that is ready               | the one with the fewest requests in flight        |
-| none, but a connection is being made               | that one                                          |
+| none, but a connection is being opened             | that one                                          |
 | none, but some are not in their back-off           | the one whose last attempt was the longest ago    |
-| all have failed and are in their back-off          | none: begin again with the bootstrap servers      |
+| all are in their back-off                          | none: begin again with the bootstrap servers      |
 
 Among equal nodes, the choice is random. The last row is `metadata.recovery.strategy=rebootstrap` (KIP-899), the default
-since Kafka 4.0. A client also begins again if no metadata have arrived for `metadata.recovery.rebootstrap.trigger.ms`,
-or if a broker responds with REBOOTSTRAP_REQUIRED (both KIP-1102).
+since Kafka 4.0. A client also returns to them if no metadata have arrived for
+`metadata.recovery.rebootstrap.trigger.ms`, or if a broker responds with REBOOTSTRAP_REQUIRED (both KIP-1102).
 
 No clock and no I/O: time and random numbers are passed in.
 """
@@ -30,24 +31,24 @@ Address = tuple[str, int]
 """Host and port."""
 
 Connection = tuple[int, bool]
-"""Node id, and whether it is the coordinator's connection."""
+"""Node id; True for the connection to the coordinator, False for the one for data."""
 
 
 class State(Enum):
     """Kafka's ConnectionState, with the states that are needed here."""
 
-    CONNECTING = auto()  # or the broker's versions are requested
+    CONNECTING = auto()  # being opened, or waiting for the response to ApiVersions
     READY = auto()
     DISCONNECTED = auto()
 
 
 @dataclass(slots=True)
 class Link:
-    """State of one connection: Kafka's NodeConnectionState, and its InFlightRequests."""
+    """State of one connection: Kafka's NodeConnectionState and InFlightRequests."""
 
     state: State = State.DISCONNECTED
     in_flight: int = 0
-    failures: int = 0  # since it was ready
+    failures: int = 0  # since the connection was last ready
     last_attempt_ms: int = 0
     retry_at_ms: int = 0
 
@@ -77,7 +78,7 @@ class Nodes:
         self.known: Mapping[int, Address] = self._bootstrap
 
     def address(self, node_id: int) -> Address | None:
-        """Return the address of a node; None if it is not known (any more)."""
+        """Return the address of a known node or a bootstrap server, None for any other id."""
         return self.known.get(node_id) or self._bootstrap.get(node_id)
 
     @property
@@ -103,8 +104,8 @@ class Nodes:
     # Choice of a node
 
     def choose(self, now_ms: int) -> int | None:
-        """Return the least loaded node; if there is none, choose among the bootstrap servers. None: all are in their
-        back-off.
+        """Return the least loaded node. If there is none, return to the bootstrap servers and choose among them; return
+        None if they are in their back-off, too.
         """
         chosen = self.least_loaded(now_ms)
         if chosen is None and self._rebootstraps and not self.is_bootstrapping:
@@ -113,8 +114,8 @@ class Nodes:
         return chosen
 
     def choose_for_metadata(self, now_ms: int) -> int | None:
-        """Return the node for a metadata request, as `choose` does; after too long a time without metadata,
-        re-bootstrap first.
+        """Return the node for a metadata request, as `choose` does. If the first of the requests since the last
+        metadata was too long ago, return to the bootstrap servers first.
         """
         if self._wants_metadata_since_ms is None:
             self._wants_metadata_since_ms = now_ms
@@ -138,7 +139,7 @@ class Nodes:
         return min(free, key=lambda each: each[0])[1] if free else None
 
     def delay_ms(self, connection: Connection, now_ms: int) -> int:
-        """Return the rest of a connection's back-off in milliseconds; it must not be opened before."""
+        """Return the rest of a connection's back-off in milliseconds. The caller must not open it earlier."""
         link = self._links.get(connection)
         if link is None or link.state is not State.DISCONNECTED:
             return 0
@@ -166,7 +167,7 @@ class Nodes:
         link.in_flight = max(0, link.in_flight - 1)
 
     def lost(self, connection: Connection, now_ms: int) -> None:
-        """Note that the connection could not be opened, or has broken; back off, for longer each time."""
+        """Note that the connection could not be opened, or has broken. Each failure makes the next back-off longer."""
         link = self._link(connection)
         link.state, link.in_flight, link.last_attempt_ms = State.DISCONNECTED, 0, now_ms
         link.retry_at_ms = now_ms + self._backoff.after_ms(link.failures)

@@ -36,7 +36,7 @@ from kafka_wire.api.join_group import JoinGroupRequest
 from kafka_wire.api.sync_group import SyncGroupRequest
 
 
-def go_on(member: Member, now_ms: int, result: Result) -> None:
+def continue_poll(member: Member, now_ms: int, result: Result) -> None:
     """Continue the application's current call."""
     member.wake_ms = NEVER
     if member.sync_commit is not None:

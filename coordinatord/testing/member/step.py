@@ -30,7 +30,7 @@ from coordinatord.testing.member import (
 from coordinatord.testing.member.calls import acquire
 from coordinatord.testing.member.consumer import heartbeats as consumer_heartbeats
 from coordinatord.testing.member.consumer.state import RECONCILING
-from coordinatord.testing.member.polling import begin_close, go_on, unsubscribe, wake_up
+from coordinatord.testing.member.polling import begin_close, continue_poll, unsubscribe, wake_up
 from coordinatord.testing.member.result import Result
 from coordinatord.testing.member.send import Send
 from coordinatord.testing.member.state import Member
@@ -78,7 +78,7 @@ def _take_part(member: Member, now_ms: int, result: Result) -> Result:
     consumer_heartbeats.tick(member, now_ms, result)
     assert member.membership is not None
     if member.membership.state is RECONCILING and member.in_poll:
-        go_on(member, now_ms, result)  # the next assignment arrived before the last one was acknowledged
+        continue_poll(member, now_ms, result)  # the next assignment arrived before the last one was acknowledged
     return result
 
 
@@ -90,10 +90,10 @@ def woken(member: Member, event: events.Woken, now_ms: int) -> Result:
         state, coordinator = member.state, member.coordinator
         heartbeats.tick(member, now_ms, result)
         if in_call and (member.state is not state or member.coordinator != coordinator):
-            go_on(member, now_ms, result)
+            continue_poll(member, now_ms, result)
             return result
     if in_call and now_ms >= min(member.wake_ms, member.task_ms, member.poll_until_ms if member.in_poll else 1 << 62):
-        go_on(member, now_ms, result)
+        continue_poll(member, now_ms, result)
     return result
 
 
@@ -123,7 +123,7 @@ def unsupported(member: Member, event: events.Unsupported, now_ms: int) -> Resul
     else:
         member.failure = (ErrorCode.UNSUPPORTED_VERSION, event.what)
         network.fail(member, send, now_ms, result)
-    go_on(member, now_ms, result)
+    continue_poll(member, now_ms, result)
     return result
 
 
@@ -139,7 +139,7 @@ def _arrived(member: Member, send: Send, response: Any, now_ms: int) -> Result:
         return NOTHING
     result = Result()
     network.deliver(member, send, response, now_ms, result)
-    go_on(member, now_ms, result)
+    continue_poll(member, now_ms, result)
     return result
 
 
@@ -162,7 +162,7 @@ def poll(member: Member, event: events.Poll, now_ms: int) -> Result:
     _read_inbox(member, now_ms, result)
     if member.heartbeats and not member.settings.single_threaded:
         heartbeats.tick(member, now_ms, result)
-    go_on(member, now_ms, result)
+    continue_poll(member, now_ms, result)
     return result
 
 
@@ -204,7 +204,7 @@ def commit(member: Member, event: events.Commit, now_ms: int) -> Result:
     committing.commit(member, event, now_ms, result)
     if member.sync_commit is not None:
         _read_inbox(member, now_ms, result)
-        go_on(member, now_ms, result)
+        continue_poll(member, now_ms, result)
     return result
 
 
@@ -243,7 +243,7 @@ def close(member: Member, event: events.Close, now_ms: int) -> Result:
     member.closing = event
     _read_inbox(member, now_ms, result)
     begin_close(member, now_ms, result)
-    go_on(member, now_ms, result)
+    continue_poll(member, now_ms, result)
     return result
 
 

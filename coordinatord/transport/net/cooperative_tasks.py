@@ -278,6 +278,14 @@ def let_go(*containers: list[Any] | dict[Any, Any]) -> Generator[None, Any, None
             yield None
 
 
+def begun(steps: TaskSteps) -> CooperativeTask | None:
+    """Run steps until their first pause, which must be a None. Returns a task that continues, or None at their end."""
+    for waits in steps:
+        assert waits is None, "the first pause is lost"
+        return CooperativeTask(steps)
+    return None
+
+
 def run_through(steps: TaskSteps) -> Any:
     """Return the steps' result, without a pause: for small requests, and for tests."""
     value: Any = None

@@ -13,13 +13,14 @@ maximum size, one read, the held responses and the bytes of their requests, and 
 request for each of the last three. A request without a response (acks=0) is held like the others, with a response of no
 bytes.
 
-Records of a fetch are not copied: `answer_in_parts` passes the buffer into which they were read to the transport. So
-the next fetch is read only when the number of unsent bytes of the last one is known.
+Records of a fetch are not copied: `answer_in_parts` passes the buffer into which they were read to the transport, a
+piece of it at a time if it is large. So the next fetch is read only when the number of unsent bytes of the last one is
+known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any, Final, Protocol
 
@@ -28,6 +29,7 @@ from coordinatord.base.observe.metrics import Metrics
 from coordinatord.transport.net.received import Received
 from coordinatord.transport.net.responses import AnswerTooLarge, encode_head, encode_in_parts, encode_response
 from coordinatord.transport.net.write_coalescer import WriteCoalescer
+from kafka_wire.message_parts import PIECE_BYTES, in_pieces
 from kafka_wire.registry import Codec
 
 PARKED: Final = 1
@@ -141,7 +143,7 @@ class ResponseQueue:
         # Lists: an empty deque takes 760 bytes, of each connection. A queue holds the responses of a few flushes.
         self.held: list[HeldAnswers] = []
         #: pieces of the response that is being sent, the next one last
-        self.unsent: list[bytes] = []
+        self.unsent: list[bytes | bytearray | memoryview] = []
         self._unsent_bytes = 0
         self.parked: Received | None = None
         #: the connection is serving requests: their responses are sent at the end of its turn
@@ -253,7 +255,10 @@ class ResponseQueue:
             parts = encode_in_parts(context, response, self._metrics)
             self.flush()
             self._metrics.bytes_sent += parts.size
-            self._transport.writelines(parts.in_order())
+            if parts.size <= PIECE_BYTES:
+                self._transport.writelines(parts.in_order())
+            else:
+                self._send_as_read(list(in_pieces(parts.in_order())), parts.size)
 
     def answer_encoded(self, context: Received, pieces: list[bytes], size: int) -> None:
         """Send a body of `size` bytes that is encoded in pieces: one by one, as the peer reads."""
@@ -264,11 +269,13 @@ class ResponseQueue:
             encode_head(context, size, head)
             self.flush()
             self._metrics.bytes_sent += len(head) + size
-            self.unsent = [*reversed(pieces), *self.unsent]
-            self._unsent_bytes += size
-            self.stops |= SENDING
-            self._transport.write(head)
-            self.send_more()
+            self._send_as_read([head, *pieces], len(head) + size)
+
+    def _send_as_read(self, pieces: Sequence[bytes | bytearray | memoryview], size: int) -> None:
+        self.unsent = [*reversed(pieces), *self.unsent]
+        self._unsent_bytes += size
+        self.stops |= SENDING
+        self.send_more()
 
     def send_more(self) -> None:
         """Send pieces of a response until the peer has to read."""

@@ -49,5 +49,5 @@ class JoinGroupResponse:
 
 
 def error_response(request: JoinGroupRequest, version: int, code: ErrorCode) -> JoinGroupResponse:
-    """Return the response with the error `code`. The missing protocol name is null since v7."""
+    """Return the response with the error `code`. The response has no protocol name: null from v7 on, "" before."""
     return JoinGroupResponse(error_code=code, protocol_name=None if version >= 7 else "", member_id=request.member_id)

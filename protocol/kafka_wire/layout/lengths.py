@@ -1,5 +1,5 @@
-"""Lengths and counts: plain lengths of fixed size, and compact lengths of flexible versions (KIP-482). -1 stands for
-null.
+"""Lengths and counts: plain lengths have a fixed size, compact lengths are those of flexible versions (KIP-482). The
+length of null is -1.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class UnsignedVarint(Wire):
             self.emit_check(out, target, name)
 
     def emit_check(self, out: DecodeSource, target: str, name: str) -> None:
-        """Write the rejection of a value of several bytes, if the type has one."""
+        """Write the check of a value of several bytes, if the type has one."""
 
     def emit_encode(self, out: EncodeSource, value: str) -> None:
         """Write the encoder. `value` is a variable. A single byte is packed together with the fixed-size values before
@@ -68,12 +68,12 @@ class UnsignedVarint(Wire):
 
 
 class TextVarint(UnsignedVarint):
-    """The length plus one of a compact string in a request, or 0 for null. It allows no more bytes than a plain string
-    can have.
+    """The length plus one of a compact string in a request, or 0 for null. It admits no more bytes than a plain string
+    can have, 32,767.
 
     Kafka's generated decoders reject longer strings (MessageDataGenerator): the string may later be written to a place
-    where its length has two bytes, such as the key of a record, or a response to another version. A length of one byte
-    is not checked.
+    where its length has two bytes, such as the key of a record, or a response to another version. A varint of one byte
+    is below the limit, and is not checked.
     """
 
     def _parse(self, stream: Any, context: Any, path: str) -> int:
@@ -108,8 +108,9 @@ class Length(Wire):
     def present(
         self, out: DecodeSource, stored: str, target: str, name: str, *, nullable: bool, empty: str | None = None
     ) -> AbstractContextManager[None]:
-        """Return a context manager for the lines that handle a value that is not null. Null goes into `target`, or is
-        rejected. `empty`: the literal of an empty value, for types whose nullable values are often empty.
+        """Return a context manager for the lines that decode a value which is not null. The lines before them store
+        null in `target`, or reject null. `empty`: the literal of an empty value, for types whose nullable values are
+        often empty.
         """
         raise NotImplementedError
 

@@ -1,8 +1,8 @@
-"""Records of `__cluster_metadata`, KRaft's own log, that define topics, SCRAM credentials, quotas and ACLs.
+"""Records of `__cluster_metadata`, the log of KRaft's controllers: topics, configs, SCRAM credentials, quotas, ACLs.
 
-A record's value starts with three unsigned varints: the frame's version (1), the record's type and its version. The
-fields follow; the key is null. Batches of these records are in the log, in a snapshot (`OFFSET-EPOCH.checkpoint`, the
-log's state below OFFSET), and in `bootstrap.checkpoint`, the start of an empty log.
+A record's key is null. Its value starts with three unsigned varints, the frame's version (1), the record's type and the
+record's version; then come the fields. Batches of these records are in the log, in snapshots (`OFFSET-EPOCH.checkpoint`
+has the state of the log below OFFSET), and in `bootstrap.checkpoint`, with which an empty log begins.
 """
 
 from __future__ import annotations
@@ -33,15 +33,17 @@ TOPIC_RESOURCE = 2
 """`resource_type` of a topic's settings (Kafka's ConfigResource.Type)."""
 
 METADATA_VERSION = "metadata.version"
-"""The feature whose level determines the versions of these records that a cluster reads."""
+"""The feature whose level determines which versions of these records a cluster reads."""
 
 ELR_VERSION = "eligible.leader.replicas.version"
-"""The feature which, at a level above 0, makes the controller keep eligible leader replicas, and partition records v2
+"""The feature that makes the controller keep eligible leader replicas, in partition records v2, if its level is above 0
 (KIP-966).
 """
 
 SAME_LEADER = -2
-"""`leader` of a PartitionChangeRecord that keeps the leader. Any other value starts the next leader epoch."""
+"""Value of `leader` in a PartitionChangeRecord that does not change the leader. Any other value begins the next leader
+epoch.
+"""
 
 DIRECTORIES_LEVEL = 17
 """metadata.version from which a partition names its log directories (3.7-IV2, KIP-858): PartitionRecord v1."""
@@ -194,7 +196,9 @@ RECORDS: dict[int, type[Any]] = {
     )
     if (schema := schema_of(cls)).api_key is not None
 }
-"""Type number -> declaration. Other types (brokers, delegation tokens …) are not read: `UnknownMetadataRecordError`."""
+"""Type number -> declaration. `decode_record` raises `UnknownMetadataRecordError` for other types (brokers, delegation
+tokens …).
+"""
 
 
 class UnknownMetadataRecordError(DecodeError):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from kafka_wire.codecs import maker
+from kafka_wire.codecs import constructor
 from kafka_wire.records.keys import decode_value
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 from kafka_wire.schema import ZERO_UUID
@@ -26,7 +26,7 @@ _V4_HEAD: Final = struct.Struct(">hqiB")
 _V4_TAIL: Final = struct.Struct(">qB")
 _V4_TAIL_WITH_ID: Final = struct.Struct(">q3s16s")
 _ANY_KEY: Final = OffsetCommitKey("", "", 0)
-_value: Final = maker(OffsetCommitValue)
+_value: Final = constructor(OffsetCommitValue)
 
 
 def decode_offset_value(data: bytes, topic_ids: dict[bytes, bytes]) -> OffsetCommitValue:

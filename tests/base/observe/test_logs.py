@@ -219,7 +219,7 @@ def test_a_line_has_its_fields_in_order_and_the_time_to_the_microsecond(
     stream = io.StringIO()
     logs.configure("json", "info", stream)
     if worker is not None:
-        logs.tell_worker(worker)
+        logs.set_worker(worker)
     for moment in moments_us:  # noqa: B007
         for fields in ODD_FIELDS:
             logs.get_logger("coordinatord.test").info("told", **fields)
@@ -235,7 +235,7 @@ def test_a_line_has_its_fields_in_order_and_the_time_to_the_microsecond(
 def test_lines_are_of_this_worker_until_logging_is_configured_again(
     json_lines: Callable[[], list[dict[str, Any]]],
 ) -> None:
-    logs.tell_worker(1)
+    logs.set_worker(1)
     logs.get_logger("x").info("told")
     assert json_lines()[0]["worker"] == 1
     stream = io.StringIO()

@@ -27,7 +27,7 @@ from kafka_wire.records.batch import BatchBuilder
 from kafka_wire.records.keys import encode_key, encode_value
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 from tests.broker.log.world import HandLoop, HandWorker
-from tests.shell import Gate
+from tests.support.shell import Gate
 from tests.test_partition_load import coordinator
 
 PARTITIONS_OF_A_TOPIC, TOPICS_OF_A_GROUP = 10, 4

@@ -13,6 +13,7 @@ from coordinatord.broker.log.writer import FlushPolicy
 from tests.broker.log.compacted_history import CompactedHistory, run
 from tests.broker.log.history import Violated
 from tests.broker.log.world import World
+from tests.support.rows import first_quick
 
 
 def check(seeds: Iterable[int], flush: FlushPolicy = "always", kind: CrashKind = "power") -> None:
@@ -27,6 +28,7 @@ def check(seeds: Iterable[int], flush: FlushPolicy = "always", kind: CrashKind =
     assert sum(history.full_disks for history in histories) > 0
 
 
+@pytest.mark.slow
 def test_compaction_loses_nothing_in_a_power_failure() -> None:
     check(range(150))
 
@@ -35,7 +37,7 @@ def test_compaction_loses_nothing_when_it_is_killed() -> None:
     check(range(60), kind="kill")
 
 
-@pytest.mark.parametrize("flush", ["interval", "never"])
+@pytest.mark.parametrize("flush", first_quick(["never", "interval"]))
 def test_compaction_without_flushes_leaves_a_prefix_compacted(flush: FlushPolicy) -> None:
     check(range(60), flush)
 

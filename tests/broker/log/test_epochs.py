@@ -148,7 +148,7 @@ def test_an_epoch_is_stored_before_its_records_are_visible(flush: FlushPolicy) -
 
 
 def test_the_first_epochs_of_many_partitions_are_stored_a_few_at_a_time() -> None:
-    """Otherwise all others would wait for their flushes (gathering.py)."""
+    """Otherwise all others would wait for their flushes (commit_batching.py)."""
     world = World(SimulatedDisk())
     for number in range(6):
         world.writer.append(world.log(partition=number), build_batch([(None, b"a")], 1))

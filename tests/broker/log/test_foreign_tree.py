@@ -29,6 +29,7 @@ from tests.broker.log.foreign import FIRST_SEGMENT, Link, metadata, picture, pic
 from tests.broker.log.world import HandWorker
 from tests.broker.topics.world import START_MS, World, batch
 from tests.daemon import Daemon, running
+from tests.support.rows import first_quick
 
 LEFT, ASIDE = "left alone: it is not ours", "stray partition set aside"
 HEX = b"other topic's id".hex()
@@ -224,7 +225,7 @@ def test_a_snapshot_that_is_a_link_is_not_ours_to_drop(tmp_path: Path) -> None:
     world.stop()
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", first_quick([1, 2]))
 def test_a_daemon_leaves_a_foreign_tree_as_it_is(tmp_path: Path, workers: int) -> None:
     outside = put(tmp_path, "outside", {"file": b"precious", "directory": {FIRST_SEGMENT: b"p", "d": {}}})
     tree: dict[str, Any] = {
@@ -282,7 +283,7 @@ class Doomed(Daemon):
         return [sys.executable, "-c", KILLS_ITSELF, str(self.removals), *arguments]
 
 
-@pytest.mark.parametrize("removals", [0, 4, 13])
+@pytest.mark.parametrize("removals", first_quick([4, 0, 13]))
 def test_killed_while_it_deletes_a_topic_the_next_start_ends_that(tmp_path: Path, removals: int) -> None:
     doomed = Doomed(tmp_path, removals=removals)
     doomed.start()

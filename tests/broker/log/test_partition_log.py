@@ -7,13 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from coordinatord.broker.log import LogConfig, OffsetOutOfRange, replay
+from coordinatord.broker.log import LogConfig, OffsetOutOfRange, partition_log, replay
 from coordinatord.broker.log.disk import File, FilePool
 from coordinatord.broker.log.index import OFFSET_ENTRY, TIME_ENTRY
+from coordinatord.broker.log.large_read import LargeRead
 from coordinatord.broker.log.partition_log import MAX_NEWS_BYTES, PartitionLog
 from coordinatord.broker.log.scan import walk
 from coordinatord.broker.log.simulated_disk import SimulatedDisk
 from coordinatord.broker.log.times import TimestampOffset
+from coordinatord.transport.net.cooperative_tasks import run_through
 from kafka_wire.records.batch import KeyValues, build_batch, iterate_batches, read_header
 from kafka_wire.records.compression import Compression
 from kafka_wire.records.key_values import key_values
@@ -58,6 +60,27 @@ def test_reading_on_from_each_batch_sees_every_record(config: dict[str, int], ma
             offset = header.next_offset
     assert seen == [offset for offset, _ in times]
     assert log.read(offset, max_bytes) == b""
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("max_bytes", [1, 700, 5000, 1 << 20])
+@pytest.mark.parametrize("at_least_one", [True, False])
+def test_a_large_read_returns_what_a_small_one_returns(
+    config: dict[str, int], max_bytes: int, at_least_one: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if its segment is removed before it is read."""
+    _, log, _ = filled(**config)
+    offsets = range(0, log.high_watermark, 7)
+    small = [bytes(log.read(offset, max_bytes, at_least_one=at_least_one)) for offset in offsets]
+    monkeypatch.setattr(partition_log, "LARGE_READ_BYTES", 100)
+    assert [bytes(log.read(offset, max_bytes, at_least_one=at_least_one)) for offset in offsets] == small
+    begun = [log.begin_read(offset, max_bytes, at_least_one=at_least_one) for offset in offsets]
+    for segment in log.segments:
+        log.disk.unlink(segment.log_path)
+    for found, expected in zip(begun, small, strict=True):
+        assert isinstance(found, LargeRead) == (len(expected) > 100)
+        assert bytes(run_through(found.steps()) if isinstance(found, LargeRead) else found) == expected
 
 
 @pytest.mark.parametrize("config", CONFIGS)

@@ -7,7 +7,7 @@ from pathlib import Path
 from coordinatord.base.observe.logger import captured
 from coordinatord.broker.log.data_dir import DataDirectory
 from coordinatord.broker.log.partition_log import LogConfig
-from coordinatord.broker.log.report_recovery import SAY_EVERY_S, telling_how_far, telling_how_much
+from coordinatord.broker.log.report_recovery import SAY_EVERY_S, copying_progress, opening_progress
 from coordinatord.server.postgresql import working_copy
 from coordinatord.server.postgresql.contract import Growth, PartitionKey, row_of
 from kafka_wire.records.batch import build_batch
@@ -28,7 +28,7 @@ def test_a_slow_opening_tells_now_and_then_how_far_it_is(tmp_path: Path) -> None
         return now_s
 
     with captured() as lines:
-        tell = telling_how_far(clock_s)
+        tell = opening_progress(clock_s)
 
         def opened(count: int, of: int) -> None:
             nonlocal now_s
@@ -45,7 +45,7 @@ def test_a_slow_opening_tells_now_and_then_how_far_it_is(tmp_path: Path) -> None
 
 def test_a_quick_one_says_nothing() -> None:
     with captured() as lines:
-        tell = telling_how_far(lambda: 0.0)
+        tell = opening_progress(lambda: 0.0)
         for count in range(MOST):
             tell(count + 1, MOST)
     assert lines == []
@@ -62,7 +62,7 @@ def test_a_slow_copy_of_a_database_tells_now_and_then_how_much_it_has(tmp_path: 
         return now_s
 
     with captured() as lines:
-        tell = telling_how_much(clock_s)
+        tell = copying_progress(clock_s)
 
         def read(size: int) -> None:
             nonlocal now_s

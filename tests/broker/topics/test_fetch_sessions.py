@@ -9,7 +9,13 @@ import tracemalloc
 import pytest
 
 from coordinatord.broker.topics import fetch_sessions
-from coordinatord.broker.topics.fetch_sessions import EVICTABLE_AFTER_MS, MAX_EPOCH, Fetched, FetchSessions, next_epoch
+from coordinatord.broker.topics.fetch_sessions import (
+    EVICTABLE_AFTER_MS,
+    MAX_EPOCH,
+    CachedPartition,
+    FetchSessions,
+    next_epoch,
+)
 from kafka_wire.api.delete_topics import DeleteTopicsRequest
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 from kafka_wire.errors import ErrorCode
@@ -216,7 +222,7 @@ def sessions(slots: int) -> FetchSessions:
 
 
 def open_session(kept: FetchSessions, size: int, now_ms: int) -> int | None:
-    partitions = {("orders", index): Fetched(FetchPartition(index)) for index in range(size)}
+    partitions = {("orders", index): CachedPartition(FetchPartition(index)) for index in range(size)}
     made = kept.create(partitions, uses_topic_ids=False, now_ms=now_ms)  # type: ignore[arg-type]  # str is a TopicKey
     return made.session_id if made is not None else None
 

@@ -14,7 +14,7 @@ from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicPr
 from kafka_wire.records.batch import build_batch, iterate_batches, records
 from kafka_wire.schema import schema_of
 from tests.daemon import HOST, running
-from tests.shell import request_frame, response_of
+from tests.support.shell import request_frame, response_of
 
 TOPIC, PARTITIONS, VALUES, VALUE_BYTES = "large", 3, 40, 50_000
 VERSIONS: dict[type[Any], int] = {

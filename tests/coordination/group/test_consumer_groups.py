@@ -19,6 +19,7 @@ from coordinatord.coordination.group.consumer.step import HANDLERS as CONSUMER_H
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_wire.errors import ErrorCode
 from tests.coordination.group.consumer_world import Client, World, compacted, durable, replayed
+from tests.support.rows import first_quick
 
 TOPICS = ("a", "b", "c")
 
@@ -181,14 +182,14 @@ class Program:
         return client
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", first_quick(range(16), 4))
 def test_random_programs(seed: int) -> None:
     program = Program(seed)
     program.run(150)
     program.converge()
 
 
-@pytest.mark.parametrize("seed", range(200, 212))
+@pytest.mark.parametrize("seed", first_quick(range(200, 212), 3))
 def test_random_programs_while_assignments_are_under_way(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Members come, go, are replaced and lose their coordinator while a heartbeat waits for an assignment."""
     program = Program(seed, interval_ms=0)

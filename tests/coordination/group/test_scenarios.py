@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.coordination.group.story import Story
-from tests.scenario_files import check
+from tests.support.scenario_files import check
 
 SCENARIOS = sorted((Path(__file__).parent / "scenarios").glob("*.txt"))
 

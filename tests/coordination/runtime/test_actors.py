@@ -20,7 +20,7 @@ from coordinatord.coordination.runtime.runtime import Runtime
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import KeyValues, Records
 from tests.coordination.transactions.world import NoTimers
-from tests.shell import Gate, read_records
+from tests.support.shell import Gate, read_records
 
 PARTITIONS = 2
 

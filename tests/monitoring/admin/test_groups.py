@@ -71,3 +71,20 @@ def test_members_beyond_the_fifth_are_counted(count: int, told: str) -> None:
 def test_the_partitions_of_a_member_are_counted() -> None:
     assert Member("m", None, "c", "/h", {"orders": [0, 1, 4], "payments": [0]}, []).count == 4
     assert Member("m", None, "c", "/h", {}, []).count == 0
+
+
+class Consuming(Converting):
+    """A cluster with a group of the consumer protocol whose members subscribe by name, by expression, or to nothing."""
+
+    def ask(self, request: Any, _node_id: int) -> Any:
+        assert type(request) is ConsumerGroupDescribeRequest
+        members = [
+            consumer_groups.Member(f"m{number}", subscribed_topic_names=names, subscribed_topic_regex=regex)
+            for number, (names, regex) in enumerate([(["a", "b"], None), ([], "a.*"), ([], None), ([], "")])
+        ]
+        return ConsumerGroupDescribeResponse(groups=[consumer_groups.DescribedGroup(group_id="g", members=members)])
+
+
+def test_an_expression_stands_for_the_topics_of_a_member_without_names() -> None:
+    found = described(Consuming(is_there=True))
+    assert [member.topics for member in found.groups["g"].members] == [["a", "b"], ["a.*"], [], []]

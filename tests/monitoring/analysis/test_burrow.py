@@ -53,9 +53,17 @@ CASES = {
     "the same offset and the same lag": (
         commits([1000] * 5, [100] * 5), [1100], 100, 600, (True, False, False, True, True, False), "STALL",
     ),
-    "backwards, although the lag falls": (
+    "backwards, and further than before since": (
         commits([1000, 2000, 3000, 2000, 4000], [100, 150, 200, 1250, 300]), [4300], 300, 600,
+        (True, False, False, False, False, False), "OK",
+    ),
+    "backwards, and not so far since": (
+        commits([1000, 2000, 3000, 2000, 2500], [100, 150, 200, 1250, 300]), [4300], 300, 600,
         (True, True, False, False, False, False), "REWIND",
+    ),
+    "backwards from the end": (  # ours: why the rule of the rewind comes before that of the lag
+        commits([1000, 3000, 2000, 2500], [100, 0, 1000, 500]), [3000], 500, 500,
+        (False, True, False, False, False, False), "REWIND",
     ),
     "nothing is unread now": (
         commits(RISING, [50, 100, 150, 200, 250]), [5250], 0, 1000, (True, False, True, False, True, False), "OK",
@@ -87,7 +95,7 @@ def test_a_published_case(name: str) -> None:
     window, ends, current_lag, now_s, told, status = CASES[name]
     assert (
         burrow.has_always_lagged(window),
-        burrow.has_rewound(window),
+        burrow.is_rewound(window),
         burrow.is_stopped(window, now_s),
         burrow.is_stalled(window),
         burrow.never_gains(window),

@@ -290,7 +290,8 @@ def cluster_of_groups(libs: Path, directory: Path) -> Iterator[KafkaBroker]:
         ):
             with member(broker, group, "orders", how, instance):
                 pass
-        stack.enter_context(again_and_again(lambda: produce(broker, "orders", 3), 1.0))
+        # A machine that gives a member no time for ten records, 20 s, has failed it: its session ends before.
+        stack.enter_context(again_and_again(lambda: produce(broker, "orders", 1), 2.0))
         stack.enter_context(again_and_again(lambda: come_and_go(broker, "loop", "quiet"), 20.0))
         stack.enter_context(again_and_again(lambda: killed(broker, "killed loop", "quiet"), 20.0))
         yield broker

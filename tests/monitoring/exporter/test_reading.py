@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from coordinatord.monitoring.analysis.consumer_group import UNREVOKED
 from coordinatord.monitoring.analysis.ends import Open, Tail
 from coordinatord.monitoring.analysis.epoch_rebalances import epoch_rebalances
 from coordinatord.monitoring.analysis.group_epochs import epochs, generations
@@ -18,12 +19,13 @@ from coordinatord.monitoring.analysis.offset_timeline import Point
 from coordinatord.monitoring.dashboard.series import rows
 from coordinatord.monitoring.dashboard.view import Limits
 from coordinatord.monitoring.exporter.choice import Choice
-from coordinatord.monitoring.exporter.reading import Reading
+from coordinatord.monitoring.exporter.reading import Reading, _waiting
 from coordinatord.monitoring.offsets_log.lag.fold import KINDS
 from coordinatord.monitoring.offsets_log.lag.lag_scan import Looks
 from coordinatord.monitoring.offsets_log.source.options import read_options
 from kafka_wire.records.batch import build_batch
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
+from tests.monitoring.analysis.test_epochs import NAMES, two_members
 from tests.monitoring.pipeline.directories import write_segment
 from tests.monitoring.pipeline.epochs_story import SESSION_MS
 from tests.monitoring.pipeline.logs import START_MS, encoded
@@ -293,3 +295,27 @@ def test_what_an_open_transaction_may_still_ask_for_is_kept() -> None:
     assert fold.trails == {}
     fold.forget()
     assert fold._effective == {}
+
+
+def test_records_of_other_kinds_are_not_counted_as_read() -> None:
+    """Records of share groups, for example, and ones that nothing can decode."""
+    commit = encoded(1, 3, OffsetCommitKey("g", "t", 0), OffsetCommitValue(5, 0, "", START_MS))
+    found = reading()
+    assert found.take(0, bytes(build_batch([commit, (b"\x00\x63", b"of no known type")], START_MS)), 0) == 2
+    assert found.records == 1
+
+
+def test_members_that_an_epoch_waits_for_have_deadlines_if_they_give_up_partitions() -> None:
+    group = two_members()
+    group.member("c")
+    group.bump()
+    group.target(a=[0], b=[2, 3], c=[1])
+    group.wait(5)
+    group.has("a", [0], UNREVOKED, epoch=3)
+    history = History(NAMES)
+    for kind, row in group.rows:
+        history.record(kind, row)
+    waiting, deadlines = _waiting(history)
+    assert waiting is not None
+    assert waiting["waits_for"] == ["c-a", "c-b", "c-c"]
+    assert [(each.who, each.at_ms) for each in deadlines] == [("c-a", group.now_ms + 300_000)]

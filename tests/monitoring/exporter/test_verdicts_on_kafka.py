@@ -44,7 +44,7 @@ from tests.monitoring.exporter.cluster_of_groups import (
 from tests.monitoring.exporter.scraped import get, of, samples
 from tests.reference.broker import KAFKA_VERSION, LATER_VERSION, KafkaBroker, kafka_libs
 
-pytestmark = [pytest.mark.reference, pytest.mark.full, pytest.mark.timeout(3000)]
+pytestmark = [pytest.mark.reference, pytest.mark.full, pytest.mark.timeout(5400)]
 
 RULES = Path(__file__).parents[3] / "deploy" / "prometheus" / "rules.yml"
 SOON_S, LATER_S = 60, 660
@@ -124,9 +124,18 @@ def said_by_lag(*where: str) -> tuple[list[dict[str, Any]], str]:
 
 
 def run_pipeline(broker: KafkaBroker, out: Path) -> str:
+    """What a run prints. One that Spark gives up, because this machine takes more than ten seconds to start Python, is
+    repeated: it goes on where that one ended.
+    """
+    from coordinatord.monitoring.pipeline.run.ingest import IS_SLOW
+
     command = [sys.executable, "-m", "coordinatord", "pipeline", "run", "--bootstrap", broker.bootstrap]
     command += ["--out", str(out), "--window", str(WINDOW_S), "--conf", "spark.driver.memory=1g"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    deadline = time.monotonic() + 2 * WAIT_S
+    while True:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=2 * WAIT_S, check=False)
+        if IS_SLOW not in done.stderr or time.monotonic() > deadline:
+            break
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

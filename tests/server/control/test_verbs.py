@@ -219,10 +219,13 @@ def test_offsets_and_records_grow_old(kafka: Kafka) -> None:
     a = Client(kafka, "a").join()
     a.commit(5)
     kafka.group(GROUP).kick("a")
+    kafka.put(TOPIC, ["old"], partition=0)
     kafka.advance(days=6)
     assert kafka.committed(GROUP) == {(TOPIC, 0): 5}
+    assert kafka.records(TOPIC) == [b"old"]
     kafka.advance(days=2)
     assert kafka.committed(GROUP) == {}
+    assert kafka.records(TOPIC) == [], "the only segment of an idle topic goes, too"
 
 
 def test_the_clock_never_goes_back(kafka: Kafka) -> None:

@@ -33,7 +33,7 @@ from kafka_wire.lengths import write_uvarint
 from kafka_wire.records.batch import Records
 from kafka_wire.schema import ZERO_UUID
 from tests.handlers.world import World
-from tests.shell import Wire, read_records, request_frame, with_behind
+from tests.support.shell import Wire, read_records, request_frame, with_behind
 
 INSTANCE = "instance-1"
 SESSION_MS = 10_000

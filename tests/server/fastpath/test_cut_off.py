@@ -13,7 +13,7 @@ from coordinatord.base.observe.logger import captured
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from tests.handlers.test_handlers import commit_request, stable
 from tests.handlers.world import World
-from tests.shell import Wire, request_frame
+from tests.support.shell import Wire, request_frame
 
 SIZE = 4
 

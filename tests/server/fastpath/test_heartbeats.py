@@ -20,7 +20,7 @@ from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 from tests.handlers.test_handlers import join_request, stable
 from tests.handlers.world import World
-from tests.shell import Wire, request_frame, with_behind
+from tests.support.shell import Wire, request_frame, with_behind
 
 HEARTBEAT = ApiKey.HEARTBEAT
 VERSIONS = range(5)

@@ -13,7 +13,7 @@ from kafka_wire.errors import ErrorCode
 from tests.handlers.test_handlers import join_request
 from tests.handlers.world import World
 from tests.server.fastpath.test_cut_off import ALL, Remembered, a_commit, a_heartbeat
-from tests.shell import Wire, with_behind
+from tests.support.shell import Wire, with_behind
 
 TAILS = [b"\0\0\0", b"\1", b"\xff" * 64, b"\0" * 8_000]
 

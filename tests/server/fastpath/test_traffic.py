@@ -16,6 +16,9 @@ from typing import Any, cast
 
 import pytest
 
+from bench.day.play import MEMBERS_OF_A_GROUP, Play
+from bench.generator import Line
+from bench.servers import Server
 from coordinatord.base.config import Settings
 from coordinatord.base.config.address import parse_listeners
 from coordinatord.base.observe.health import HealthState
@@ -24,9 +27,6 @@ from coordinatord.server.fastpath.commits import Commits
 from coordinatord.server.fastpath.heartbeats import Heartbeats
 from coordinatord.transport.net.connection import Connection
 from kafka_wire.framing import Frames
-from tests.bench.day.play import MEMBERS_OF_A_GROUP, Play
-from tests.bench.generator import Line
-from tests.bench.servers import Server
 from tests.clients import recorded
 
 pytestmark = [pytest.mark.slow, pytest.mark.interpreted]

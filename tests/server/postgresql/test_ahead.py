@@ -18,7 +18,7 @@ from coordinatord.server.postgresql.contract import Growth, Held, PartitionKey, 
 from coordinatord.server.postgresql.copy_disk import UnflushedDisk
 from coordinatord.server.postgresql.database import Link
 from coordinatord.server.postgresql.lease import take
-from coordinatord.server.postgresql.standby_copy import Ahead
+from coordinatord.server.postgresql.standby_copy import StandbyCopy
 from coordinatord.server.postgresql.store import PostgresStore
 from kafka_wire.records.batch import build_batch
 from tests.server.postgresql.model import ModelDatabase, ModelStore, batches_of
@@ -150,7 +150,7 @@ def test_a_node_that_waits_has_a_copy(database: str, tmp_path: Path) -> None:
     assert lease is not None
     store = PostgresStore(database, lease.term)
     path, new = tmp_path / "copy", tmp_path / "new"
-    ahead = Ahead(database, path, 0, no_catalogue)
+    ahead = StandbyCopy(database, path, 0, no_catalogue)
     try:
         for end in range(3):
             batch = bytes(build_batch([(b"k", b"v")], 1, end))
@@ -179,7 +179,7 @@ def test_a_copy_whose_indexes_were_not_finished_is_discarded(database: str, tmp_
         raise OSError("no space")
 
     path = tmp_path / "copy"
-    ahead = Ahead(database, path, 0, fail)
+    ahead = StandbyCopy(database, path, 0, fail)
     with pytest.raises(OSError, match="no space"):
         ahead.make("cluster")
     assert path.exists()
@@ -196,7 +196,7 @@ def test_it_closes_when_a_signal_came_while_its_thread_was_being_started(
     def interrupted(_thread: threading.Thread) -> None:
         raise KeyboardInterrupt
 
-    ahead = Ahead(database, tmp_path / "copy", 0, no_catalogue)
+    ahead = StandbyCopy(database, tmp_path / "copy", 0, no_catalogue)
     with monkeypatch.context() as starting:
         starting.setattr(threading.Thread, "start", interrupted)
         with pytest.raises(KeyboardInterrupt):

@@ -14,7 +14,7 @@ from coordinatord.server.postgresql import standby_copy as ahead_module
 from coordinatord.server.postgresql.contract import Away, PartitionKey, Unusable
 from coordinatord.server.postgresql.database import Link
 from coordinatord.server.postgresql.lease import Lease
-from coordinatord.server.postgresql.standby_copy import Ahead
+from coordinatord.server.postgresql.standby_copy import StandbyCopy
 from coordinatord.server.postgresql.store import PostgresStore
 from tests.server.postgresql.server import Server
 from tests.support.waiting import PATIENCE_S
@@ -139,7 +139,7 @@ class Replaced:
 
 def test_a_copy_ahead_lets_go_of_a_host_that_is_silent(silent: Silent, tmp_path: Path) -> None:
     """Otherwise it holds up a node that takes the lead, or that stops."""
-    ahead = Ahead(silent.url, tmp_path / "copy", 0, no_catalogue)
+    ahead = StandbyCopy(silent.url, tmp_path / "copy", 0, no_catalogue)
     ahead.begin("cluster")
     assert silent.accepted.acquire(timeout=PATIENCE_S)
     assert Doing(ahead.close).ended()
@@ -149,7 +149,7 @@ def test_a_copy_ahead_whose_disk_hangs_is_told(monkeypatch: pytest.MonkeyPatch, 
     """Nobody may write there while its thread might: the node stops, and is started again."""
     pytest.importorskip("psycopg", reason="psycopg is not installed (make .venv/.postgresql)")
     monkeypatch.setattr(ahead_module, "END_S", 0.05)
-    ahead = Ahead("postgresql://user@127.0.0.1:1/database", tmp_path / "copy", 0, no_catalogue)
+    ahead = StandbyCopy("postgresql://user@127.0.0.1:1/database", tmp_path / "copy", 0, no_catalogue)
     hanging, goes_on = threading.Event(), threading.Event()
 
     def hang(_cluster_id: str) -> None:

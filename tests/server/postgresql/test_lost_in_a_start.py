@@ -13,7 +13,7 @@ import pytest
 from coordinatord.base.config.load import assignment, load
 from coordinatord.broker.log.ownership import no_catalogue
 from coordinatord.server.postgresql import node
-from coordinatord.server.postgresql.standby_copy import Ahead
+from coordinatord.server.postgresql.standby_copy import StandbyCopy
 from coordinatord.server.postgresql.standby_listener import Offer
 from tests.server.postgresql.server import Server
 
@@ -38,7 +38,7 @@ def leads_although_lost_in(monkeypatch: pytest.MonkeyPatch, url: str, path: Path
 
     given = {"storage": url, "log.dirs": str(path), "node.id": "3", "listeners": "PLAINTEXT://127.0.0.1:0"}
     settings = load(flags=[assignment(f"{name}={value}", "test") for name, value in given.items()]).settings
-    ahead = Ahead(url, path, 3, no_catalogue)
+    ahead = StandbyCopy(url, path, 3, no_catalogue)
     with monkeypatch.context() as patch:
         patch.setattr(psycopg.Connection, "execute", execute)
         lease, cluster_id = node.lead(settings, node.registration_of(settings), Offer(frozenset(), {}), ahead)

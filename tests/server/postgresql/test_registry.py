@@ -21,8 +21,8 @@ from coordinatord.server.postgresql.database import Link
 from coordinatord.server.postgresql.lease import Lease, take
 from coordinatord.server.postgresql.node import Waiting
 from coordinatord.server.postgresql.registry import Registration
-from coordinatord.server.postgresql.standby_copy import Ahead
-from coordinatord.server.postgresql.standby_listener import Front, View
+from coordinatord.server.postgresql.standby_copy import StandbyCopy
+from coordinatord.server.postgresql.standby_listener import StandbyListener, View
 from coordinatord.server.postgresql.status import read_status, status_lines
 from coordinatord.server.postgresql.store import PostgresStore
 from kafka_wire.records.batch import build_batch
@@ -52,7 +52,7 @@ def lead(url: str, registration: Registration, lease_ms: int = LEASE_MS) -> Leas
         time.sleep(0.05)
 
 
-def no_front(cluster_id: str, view: View) -> Front:
+def no_front(cluster_id: str, view: View) -> StandbyListener:
     raise AssertionError("nobody looks")
 
 
@@ -147,7 +147,7 @@ def test_a_node_that_waits_hears_of_a_lead_that_is_given_back(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = lead(database, Registration("one", 1, LEASE_MS))
-    ahead = Ahead(database, tmp_path, 2, no_catalogue)
+    ahead = StandbyCopy(database, tmp_path, 2, no_catalogue)
     waiting = Waiting(prepared(database), Registration("two", 2, LEASE_MS), no_front, ahead)
     waiting.keep()
     waiting.pause()  # listens from now on
@@ -167,7 +167,7 @@ def test_a_node_that_waits_hears_of_a_lead_that_is_given_back(
 def test_a_node_that_waits_looks_again_when_the_lease_is_over(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ahead = Ahead(database, tmp_path, 2, no_catalogue)
+    ahead = StandbyCopy(database, tmp_path, 2, no_catalogue)
     waiting = Waiting(prepared(database), Registration("two", 2, LEASE_MS), no_front, ahead)
     waiting.pause()  # listens from now on
     monkeypatch.setattr(node_module, "WAIT_S", 600.0)  # without the lease's end this test is not over in time
@@ -259,13 +259,14 @@ def test_a_leader_of_the_first_version_goes_on_while_a_later_one_migrates(databa
     lease.close(release=True)
 
 
-def test_a_leader_of_the_second_version_goes_on_while_a_later_one_migrates(database: str) -> None:
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_leader_of_an_older_version_goes_on_while_a_later_one_migrates(database: str, version: int) -> None:
     """Its tables become those of a database with one seat."""
     connection = Link(database).open()
     with connection.transaction():
-        connection.execute(schema.FIRST_VERSION)
-        connection.execute(schema.REGISTRY)
-        connection.execute("INSERT INTO coordinatord_schema VALUES (2)")
+        for step in schema.MIGRATIONS[:version]:
+            connection.execute(step)
+        connection.execute("INSERT INTO coordinatord_schema VALUES (%s)", (version,))
         connection.execute(
             "INSERT INTO coordinatord_leader (cluster_id, epoch, node_id, holder, lease_until)"
             " VALUES ('cluster', 7, 1, 'old', clock_timestamp() + interval '1 hour')"
@@ -321,7 +322,7 @@ def test_a_node_waits_where_nobody_can_be_told(database: str, monkeypatch: pytes
     monkeypatch.setattr(link, "open", lambda: deaf)
     slept: list[float] = []
     monkeypatch.setattr(node_module.time, "sleep", slept.append)
-    ahead = Ahead(database, tmp_path, 1, no_catalogue)
+    ahead = StandbyCopy(database, tmp_path, 1, no_catalogue)
     waiting = Waiting(link, Registration("one", 1, LEASE_MS), no_front, ahead)
     for _ in range(3):
         waiting.pause()

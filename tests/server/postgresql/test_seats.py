@@ -71,8 +71,8 @@ def test_a_take_over_fences_one_seat(database: str) -> None:
 
 
 FENCES = {
-    "any seat's term will do": "SELECT 1 FROM coordinatord_leader WHERE epoch >= term FOR SHARE",
-    "the lowest seat's term counts": "SELECT 1 FROM coordinatord_leader WHERE seat = 0 AND epoch = term FOR SHARE",
+    "any seat's term will do": "SELECT 1 FROM coordinatord_leader WHERE epoch >= term FOR KEY SHARE",
+    "the lowest seat's term counts": "SELECT 1 FROM coordinatord_leader WHERE seat = 0 AND epoch = term FOR KEY SHARE",
 }
 
 

@@ -15,7 +15,7 @@ import pytest
 from coordinatord.server.postgresql import schema
 from coordinatord.server.postgresql.contract import Away, Fenced, Growth, PartitionKey, Row, Store, Unusable, row_of
 from coordinatord.server.postgresql.database import Link, address, warnings
-from coordinatord.server.postgresql.lease import Lease, standing, take
+from coordinatord.server.postgresql.lease import Lease, take
 from coordinatord.server.postgresql.store import APPEND, PostgresStore
 from kafka_wire.records.batch import build_batch
 from tests.server.postgresql.lossy import LossyLink
@@ -314,60 +314,6 @@ def test_an_append_waits_for_the_database_and_ends_with_the_process(victim: Serv
         victim.start()
     with store_of(url, lease.term) as store:
         assert [each for _segment, each in batches_of(store, KEY)] == [batch(0), batch(1)]
-
-
-# The lease
-
-
-def test_a_lease_keeps_others_away_until_it_ends(server: Server, database: str) -> None:
-    lease = taken(database, lease_ms=60_000)
-    other = Link(database)
-    assert take(other, node_id=2, holder="other", lease_ms=60_000) is None
-    lease.renew()
-    answers_s = lease.left_s
-    node_id, term, left_s = standing(other)
-    assert (node_id, term) == (1, lease.term)
-    assert 0 < left_s <= 60
-    assert answers_s <= 48, "a fifth of the lease is its margin"
-    lease.ends_s = 0.0
-    assert not lease.holds
-    assert take(other, node_id=2, holder="other", lease_ms=60_000) is None, "by the database's clock it lasts"
-    lease.renew()
-    assert lease.holds, "nobody has led meanwhile"
-    ends = "UPDATE coordinatord_leader SET lease_until = clock_timestamp() - interval '1 second'"
-    server.ask(database.rsplit("/", 1)[1], ends)
-    new = take(other, node_id=2, holder="other", lease_ms=60_000)
-    assert new is not None
-    with pytest.raises(Fenced):
-        lease.renew()
-    assert lease.lost
-    assert not lease.holds
-    new.close(release=True)
-
-
-def test_a_lease_that_nobody_renews_ends(database: str) -> None:
-    lease = taken(database, lease_ms=1_000)
-    other = Link(database)
-    new: list[Lease] = []
-
-    def taken_now() -> bool:
-        found = take(other, node_id=2, holder="other", lease_ms=60_000)
-        new.extend([found] if found else [])
-        return found is not None
-
-    until(taken_now)
-    assert not lease.holds, "it stopped answering before another one led"
-    new[0].close(release=True)
-    lease.close(release=True)
-    assert standing(Link(database))[1] == new[0].term
-
-
-def test_a_take_over_that_is_repeated_does_not_wait_for_itself(database: str) -> None:
-    lease = taken(database)
-    again = take(Link(database), node_id=1, holder="node 1", lease_ms=LEASE_MS)
-    assert again is not None
-    assert again.term == lease.term + 1
-    again.close(release=True)
 
 
 # The model

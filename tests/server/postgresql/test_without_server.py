@@ -19,7 +19,10 @@ from coordinatord.broker.log.errors import DataDirectoryError
 from coordinatord.broker.topics import catalogue_file
 from coordinatord.server.postgresql import node, schema, store, transfer
 from coordinatord.server.postgresql.contract import Away, Growth, PartitionKey, Unusable, row_of
+from coordinatord.server.postgresql.registry import KnownNode
+from coordinatord.server.postgresql.standby_listener import others
 from coordinatord.server.postgresql.store import APPEND, RESOLVE, PostgresStore
+from coordinatord.transport.cluster.nodes import Node
 from kafka_wire.records.batch import build_batch
 from tests.broker.log.world import contents
 from tests.server.postgresql.model import ModelDatabase
@@ -215,3 +218,17 @@ def test_no_directory_is_made_while_the_database_is_away(stored: None, driver: D
     with pytest.raises(Away, match="cannot connect"):
         transfer.copy(URL, tmp_path / "copy", node_id=0)
     assert not (tmp_path / "copy").exists()
+
+
+def test_the_nodes_that_clients_receive_are_the_others_that_live_or_lead() -> None:
+    addresses = {"PUBLIC": ("b.example", 9092)}
+    known = [
+        KnownNode(1, None, addresses, 5, 5, "itself", None),
+        KnownNode(2, "r", addresses, 5, 5, "waits", None),
+        KnownNode(3, None, addresses, 5, -1, "is gone", None),
+        KnownNode(4, None, addresses, 5, -1, "its lead has not ended", 0),
+        KnownNode(5, None, {"INTERNAL": ("c.example", 9093)}, 5, 5, "does not listen there", 1),
+        KnownNode(4, None, {"PUBLIC": ("d.example", 9092)}, 5, 5, "the same in another row", None),
+    ]
+    assert others(known, "PUBLIC", 1) == [Node(2, "b.example", 9092, "r"), Node(4, "b.example", 9092)]
+    assert others([], "PUBLIC", 1) == []

@@ -110,7 +110,14 @@ def run(seed: int, flush: FlushPolicy = "always", kind: CrashKind = "power") -> 
     return history
 
 
-@pytest.mark.parametrize(("flush", "kind"), [("always", "power"), ("always", "kill"), ("interval", "kill")])
+@pytest.mark.parametrize(
+    ("flush", "kind"),
+    [
+        ("always", "power"),
+        pytest.param("always", "kill", marks=pytest.mark.slow),
+        pytest.param("interval", "kill", marks=pytest.mark.slow),
+    ],
+)
 def test_nothing_acknowledged_is_lost_when_partitions_move(flush: FlushPolicy, kind: CrashKind) -> None:
     histories = [run(seed, flush, kind) for seed in range(25)]
     assert sum(history.moves for history in histories) > 200

@@ -107,7 +107,14 @@ def run(seed: int, flush: FlushPolicy = "always", kind: CrashKind = "power") -> 
     return history
 
 
-@pytest.mark.parametrize(("flush", "kind"), [("always", "power"), ("always", "kill"), ("interval", "kill")])
+@pytest.mark.parametrize(
+    ("flush", "kind"),
+    [
+        ("always", "power"),
+        pytest.param("always", "kill", marks=pytest.mark.slow),
+        pytest.param("interval", "kill", marks=pytest.mark.slow),
+    ],
+)
 def test_nothing_acknowledged_is_lost_whoever_dies(flush: FlushPolicy, kind: CrashKind) -> None:
     histories = [run(seed, flush, kind) for seed in range(150)]
     assert sum(history.kills for history in histories) > 100, "workers that were killed"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenario_files import check
+from tests.support.scenario_files import check
 from tests.testing.member.story import Story
 
 SCENARIOS = sorted((Path(__file__).parent / "scenarios").glob("*.txt"))

@@ -20,8 +20,8 @@ from kafka_wire.api.sasl_authenticate import SaslAuthenticateRequest, SaslAuthen
 from kafka_wire.api.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
-from tests.scene import HEARTBEAT, Scene
-from tests.shell import Wire
+from tests.support.scene import HEARTBEAT, Scene
+from tests.support.shell import Wire
 
 ALICE = SaslAuthenticateRequest(b"\0alice\0secret")
 WRONG = SaslAuthenticateRequest(b"\0alice\0wrong")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinatord.transport.security.principal import ANONYMOUS, Principal
-from tests.scene import JOIN, Scene
+from tests.support.scene import JOIN, Scene
 
 
 def test_a_client_that_has_proved_nothing_is_anonymous_and_its_handlers_learn_so() -> None:

@@ -12,14 +12,14 @@ from functools import lru_cache
 Protocols = tuple[tuple[str, bytes], ...]
 """(name, metadata) in the member's order of preference."""
 
-Stated = tuple[Protocols, int, int]
-"""Protocols, rebalance timeout and session timeout in milliseconds."""
+Interned = tuple[Protocols, int, int]
+"""Protocols, rebalance timeout and session timeout in milliseconds, shared with members of equal values."""
 
 SHORT_BYTES = 1_024
 """Maximum size of shared protocols: clients choose what is kept here, so longer ones are not shared."""
 
 
-def stated(protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int) -> Stated:
+def interned(protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int) -> Interned:
     """Return the arguments, as the objects of an earlier member with equal values if there was one."""
     size = 0
     for name, metadata in protocols:
@@ -30,5 +30,5 @@ def stated(protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: 
 
 
 @lru_cache(maxsize=256)
-def _before(protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int) -> Stated:
+def _before(protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int) -> Interned:
     return protocols, rebalance_timeout_ms, session_timeout_ms

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import sys
 
-from coordinatord.coordination.group.classic.interned_metadata import Stated, stated
+from coordinatord.coordination.group.classic.interned_metadata import Interned, interned
 from coordinatord.coordination.group.classic.members import (
     add_member,
     answer_join,
@@ -59,11 +59,11 @@ from coordinatord.coordination.group.states import (
     Why,
 )
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupResponse
-from kafka_wire.codecs import maker
+from kafka_wire.codecs import constructor
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue
 
-_group_logged = maker(GroupMetadataValue)
+_group_logged = constructor(GroupMetadataValue)
 
 
 def join(group: Group, event: Join, now_ms: int) -> Result:
@@ -142,7 +142,7 @@ def _join_with_id(group: Group, event: Join, now_ms: int, result: Result) -> Non
             result.reply = join_error(error, member_id)
             return
         assert member is not None
-    protocols, rebalance_timeout_ms, session_timeout_ms = _stated(event)
+    protocols, rebalance_timeout_ms, session_timeout_ms = _interned(event)
     leader = member_id == group.leader_id
     if group.state is PREPARING_REBALANCE:
         why = text = ""  # the member joins the rebalance in progress
@@ -165,7 +165,7 @@ def _join_with_id(group: Group, event: Join, now_ms: int, result: Result) -> Non
 def _add_member(group: Group, event: Join, member_id: str, now_ms: int, result: Result, timer_ms: int = NEVER) -> None:
     """Add a member with a parked join. `timer_ms`: deadline of a timer that is already set for this id."""
     request = event.request
-    protocols, rebalance_timeout_ms, session_timeout_ms = _stated(event)
+    protocols, rebalance_timeout_ms, session_timeout_ms = _interned(event)
     member = Member(
         member_id,
         request.group_instance_id,
@@ -200,7 +200,7 @@ def _restart_static_member(group: Group, event: Join, old_id: str, new_id: str, 
     leader_before = group.leader_id
     member = replace_static_member(group, old_id, new_id, Cause.REPLACED, result)
     keep_alive(group, member, member.session_timeout_ms, now_ms, result)
-    protocols, rebalance_timeout_ms, session_timeout_ms = _stated(event)
+    protocols, rebalance_timeout_ms, session_timeout_ms = _interned(event)
     update_member(group, member, protocols, rebalance_timeout_ms, session_timeout_ms, event.reply_to, result)
     result.changes.append(joined(member, request, is_new=False))
     if group.state is STABLE:
@@ -256,7 +256,7 @@ def _write_new_group(group: Group, result: Result) -> None:
     write(group, GroupMetadataKey(group.group_id), value, result)
 
 
-def _stated(event: Join) -> Stated:
+def _interned(event: Join) -> Interned:
     """Return the protocols and timeouts of a join. All members share a few names: one copy of each is kept. A repeated
     name counts once.
     """
@@ -264,11 +264,11 @@ def _stated(event: Join) -> Stated:
     timeout_ms = request.rebalance_timeout_ms if event.rebalance_timeout_ms is None else event.rebalance_timeout_ms
     if len(request.protocols) == 1:
         (protocol,) = request.protocols
-        return stated(((sys.intern(protocol.name), protocol.metadata),), timeout_ms, request.session_timeout_ms)
+        return interned(((sys.intern(protocol.name), protocol.metadata),), timeout_ms, request.session_timeout_ms)
     first: dict[str, bytes] = {}
     for protocol in request.protocols:
         first.setdefault(sys.intern(protocol.name), protocol.metadata)
-    return stated(tuple(first.items()), timeout_ms, request.session_timeout_ms)
+    return interned(tuple(first.items()), timeout_ms, request.session_timeout_ms)
 
 
 def _trigger(why: str, text: str, member_id: str, request: JoinGroupRequest) -> Trigger:

@@ -14,10 +14,10 @@ from coordinatord.coordination.group.result import SESSION, Cancel, Dropped, Res
 from coordinatord.coordination.group.state import NEVER, Group, Member
 from kafka_wire.api.join_group import JoinGroupResponse
 from kafka_wire.api.sync_group import SyncGroupResponse
-from kafka_wire.codecs import maker
+from kafka_wire.codecs import constructor
 from kafka_wire.errors import ErrorCode
 
-_joined = maker(JoinGroupResponse)
+_joined = constructor(JoinGroupResponse)
 
 
 def join_error(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:

@@ -16,14 +16,14 @@ from coordinatord.coordination.group.state import NEVER, Group, Member
 from coordinatord.coordination.group.states import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, Cause, Why
 from kafka_wire.api.join_group import JoinGroupResponse, JoinGroupResponseMember
 from kafka_wire.api.sync_group import SyncGroupResponse
-from kafka_wire.codecs import maker
+from kafka_wire.codecs import constructor
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
-_joined = maker(JoinGroupResponse)
-_member_joined = maker(JoinGroupResponseMember)
-_member_logged = maker(MemberMetadata)
-_group_logged = maker(GroupMetadataValue)
+_joined = constructor(JoinGroupResponse)
+_member_joined = constructor(JoinGroupResponseMember)
+_member_logged = constructor(MemberMetadata)
+_group_logged = constructor(GroupMetadataValue)
 
 LOOK_AGAIN_MS = 1_000
 """Minimum milliseconds between two checks of a rebalance that no member has joined.

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinatord.coordination.group import events
-from coordinatord.coordination.group.classic.interned_metadata import stated
+from coordinatord.coordination.group.classic.interned_metadata import interned
 from coordinatord.coordination.group.classic.joining import join
 from coordinatord.coordination.group.classic.leaving import leave
 from coordinatord.coordination.group.classic.members import (
@@ -178,7 +178,7 @@ def restore(group: Group, now_ms: int) -> Result:
             result.changes.append(Dropped(logged.member_id, logged.group_instance_id, Cause.NOT_LOADED))
             continue
         timeout_ms = logged.session_timeout if logged.rebalance_timeout == -1 else logged.rebalance_timeout
-        protocols, rebalance_timeout_ms, session_timeout_ms = stated(
+        protocols, rebalance_timeout_ms, session_timeout_ms = interned(
             ((metadata.protocol or "", logged.subscription),), timeout_ms, logged.session_timeout
         )
         member = Member(

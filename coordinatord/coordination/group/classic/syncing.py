@@ -14,10 +14,10 @@ from coordinatord.coordination.group.result import Result
 from coordinatord.coordination.group.state import Group, Member
 from coordinatord.coordination.group.states import COMPLETING_REBALANCE, DEAD, PREPARING_REBALANCE, STABLE
 from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
-from kafka_wire.codecs import maker
+from kafka_wire.codecs import constructor
 from kafka_wire.errors import ErrorCode
 
-_synced = maker(SyncGroupResponse)
+_synced = constructor(SyncGroupResponse)
 
 
 def sync(group: Group, event: Sync, now_ms: int) -> Result:

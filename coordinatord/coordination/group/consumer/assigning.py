@@ -23,7 +23,7 @@ from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRespon
 from kafka_wire.errors import ErrorCode
 
 
-def go_on(group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironment, now_ms: int) -> Result:
+def continue_assignment(group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironment, now_ms: int) -> Result:
     """Continue the computation for a few milliseconds."""
     assigning = consumer.assigning
     if assigning is None:

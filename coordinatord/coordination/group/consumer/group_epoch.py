@@ -208,8 +208,10 @@ class SubscribedTopics:
         found = self._known.get(key) if said is None else None
         if found is not None:
             return found
-        names = name_set(sorted(subscribed) if said is None else said)
         resolved = self._resolved.get(expression) if expression else None
+        if not (resolved and resolved.topics) and not any(map(self._topics.find, subscribed)):
+            return JavaSet(()), len(subscribed)  # an order takes long: a member may name ten thousand
+        names = name_set(sorted(subscribed) if said is None else said)
         if resolved is not None and resolved.topics:
             matched = name_set(sorted(resolved.topics))
             names = union(names, matched) if names else matched

@@ -5,7 +5,7 @@ without them. Then its epoch rises, and the member gets the partitions that no o
 Kafka's CurrentAssignmentBuilder.
 
 The owned partitions are logged in the order of Kafka's hash maps. So each map here repeats the operations of Kafka's:
-copies, removals, insertions (assignors/tables.py).
+copies, removals, insertions (java_collections/hash_map.py).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coordinatord.coordination.group.consumer.assigning import go_on
+from coordinatord.coordination.group.consumer.assigning import continue_assignment
 from coordinatord.coordination.group.consumer.epoch_record import resume
 from coordinatord.coordination.group.consumer.leaving import fence
 from coordinatord.coordination.group.consumer.patterns import resolve
@@ -30,7 +30,7 @@ def timed_out(
     if key.kind == EXPRESSIONS:
         return resolve(group, consumer, surroundings, now_ms)
     if key.kind == ASSIGNMENT:
-        return go_on(group, consumer, surroundings, now_ms)
+        return continue_assignment(group, consumer, surroundings, now_ms)
     session = consumer.sessions.get(key.member_id)
     member = consumer.members.get(key.member_id)
     if session is None or member is None:

@@ -42,7 +42,7 @@ from kafka_wire.api.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from kafka_wire.codecs import maker
+from kafka_wire.codecs import constructor
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.offsets import GroupMetadataKey, OffsetCommitKey, OffsetCommitValue
 from kafka_wire.schema import ZERO_UUID
@@ -52,8 +52,8 @@ NO_EPOCH = -1
 NO_OFFSET = -1
 MAX_TIMESTAMP_MS = (1 << 63) - 1
 
-_value = maker(OffsetCommitValue)
-_partition = maker(OffsetFetchResponsePartitions)
+_value = constructor(OffsetCommitValue)
+_partition = constructor(OffsetFetchResponsePartitions)
 
 
 def commit(group: Group, event: Commit, now_ms: int) -> Result:

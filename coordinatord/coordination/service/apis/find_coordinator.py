@@ -16,10 +16,10 @@ from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api.find_coordinator import Coordinator as Found
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_wire.api_key import ApiKey
-from kafka_wire.codecs import maker
+from kafka_wire.codecs import constructor
 from kafka_wire.errors import ErrorCode
 
-_found = maker(Found)
+_found = constructor(Found)
 
 GROUP = 0
 TRANSACTION = 1

@@ -50,8 +50,8 @@ from kafka_wire.schema import ZERO_UUID
 if TYPE_CHECKING:
     from coordinatord.coordination.service.groups import Coordinator
 
-COMMITTED_AT_ONCE = 2_000
-"""Number of partitions that a group commits in one step, which takes some 7 ms."""
+COMMITTED_AT_ONCE = 1_000
+"""Number of partitions that a group commits in one step, which takes some 5 ms."""
 
 FETCHED_AT_ONCE = 250
 """Number of partitions whose offsets are fetched in one step: with the longest metadata that is a megabyte, and some 5

@@ -118,16 +118,17 @@ class Scene:
 
     def with_ends(self, places: Collection[TopicPartition]) -> Scene:
         """Return the scene with the present ends of these partitions. A log is read first: so no commit is later than
-        the ends that it is compared with. With a broker, the time of the ends becomes the scene's time.
+        the ends that it is compared with. The scene's time stays that at which reading began, because later commits
+        may be unknown: with the time of the ends, each group of a log that takes long to read would look silent.
         """
         is_live = self.directory is None
-        now_ms = self.now_ms + (round((time.monotonic() - self.began_s) * 1000) if is_live else 0)
-        found = {(each.topic, each.partition): each for each in self.look_up(now_ms, places)} if places else {}
+        ends_ms = self.now_ms + (round((time.monotonic() - self.began_s) * 1000) if is_live else 0)
+        found = {(each.topic, each.partition): each for each in self.look_up(ends_ms, places)} if places else {}
         samples = {
             where: _with(self.samples.get(where, ()), Point(each.end_offset, each.sampled_ms))
             for where, each in found.items()
         }
-        return replace(self, endings=found, samples=samples, now_ms=now_ms, _partitions={})
+        return replace(self, endings=found, samples=samples, _partitions={})
 
     def verdict(self, fold: Fold, names: Mapping[str, str]) -> Verdict:
         """Return the verdict. `names` are topic names by id."""

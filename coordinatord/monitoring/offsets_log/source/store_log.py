@@ -84,7 +84,9 @@ class StoreTail:
             first = start.get(name, 0)
             if next_offset > first:
                 if name not in logs:
-                    raise DataLoss(f"{name} is gone, and the query was to read its offsets {first} to {next_offset}")
+                    raise DataLoss(
+                        f"{name} is gone, and the query still had to read its offsets {first} to {next_offset}"
+                    )
                 wanted.append((logs[name], first, next_offset))
         return self._pieces(wanted)
 

@@ -1,8 +1,7 @@
-"""The ends of logs, and the limits of a micro-batch: the part of the streaming reader without Spark.
+"""The ends of logs, and the limits of a micro-batch: the part of the streaming reader that does not use Spark.
 
-A position is a dict {log: next offset}, which Spark stores in a checkpoint. A log missing in it begins at 0. Offsets
-are those of the log itself, so a restart continues exactly at the checkpoint, whatever the cleaner has done to files
-and positions meanwhile.
+A position is a dict {log: next offset}, which Spark stores in a checkpoint. A log that is missing in it is read from
+offset 0. Offsets do not change when the cleaner replaces files, so a restart continues exactly at the checkpoint.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Position = dict[str, int]
 
 
 class DataLoss(SourceError):
-    """The log has lost records that the query has read or still had to read."""
+    """Raised for a log that has lost records which the query has read, or has not read yet."""
 
 
 @dataclass(slots=True)
@@ -41,24 +40,26 @@ class _Known:
 
 
 class FileTail:
-    """The logs in directories as they grow."""
+    """The ends of the logs in directories, read again at each micro-batch."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self.absent: frozenset[str] = frozenset()
-        """Logs that cannot be read for now: none, as they are files."""
+        """Logs that cannot be read at present. Empty: the logs of a broker may be unavailable, files are not."""
         self._known: dict[str, _Known] = {}
 
     def logs(self) -> dict[str, Log]:
+        """Return the logs that exist now, by name."""
         found = find_logs(self.options.paths, self.options.topic, self.options.partitions)
         return {log.name: log for log in found}
 
     @reading_files()
     def ends(self) -> Position:
+        """Return the end of each log."""
         return {name: self._end(log) for name, log in self.logs().items()}
 
     def _end(self, log: Log) -> int:
-        """Return the offset after the last whole and valid batch. An incomplete one is still being written."""
+        """Return the offset after the last complete and valid batch. A batch behind it is still being written."""
         segments = log.segments()
         if not segments:
             return 0
@@ -80,7 +81,7 @@ class FileTail:
 
     @reading_files()
     def limited(self, start: Position, ends: Position, max_bytes: int | None, max_records: int | None) -> Position:
-        """Return the end of a micro-batch from `start`: see shared_fairly."""
+        """Return the end of the micro-batch that begins at `start`. See shared_fairly."""
         logs = self.logs()
         return shared_fairly(
             lambda name, first, end: _batches(logs[name], first, end), start, ends, max_bytes, max_records
@@ -88,19 +89,24 @@ class FileTail:
 
     @reading_files()
     def plan(self, start: Position, end: Position) -> list[Range]:
+        """Return the ranges of files that contain the offsets from `start` to `end`. Raises DataLoss for a log that is
+        gone.
+        """
         logs = self.logs()
         found: list[Range] = []
         for name, next_offset in end.items():
             first = start.get(name, 0)
             if next_offset > first:
                 if name not in logs:
-                    raise DataLoss(f"{name} is gone, and the query was to read its offsets {first} to {next_offset}")
+                    raise DataLoss(
+                        f"{name} is gone, and the query still had to read its offsets {first} to {next_offset}"
+                    )
                 found += plan(logs[name], self.options.split_bytes, first, next_offset)
         return found
 
 
 def _late_position(segment: Segment, file: int) -> int:
-    """Return the position of a batch near the segment's end, from its index; 0 without one."""
+    """Return the position of a batch near the segment's end, from its index; 0 if the index has no valid entry."""
     for _, position in reversed(index_entries(segment)[-2:].tolist()):
         head = header_at(file, position)
         if head is not None and head[0] >= segment.base_offset:
@@ -131,9 +137,10 @@ def shared_fairly(
     max_bytes: int | None,
     max_records: int | None,
 ) -> Position:
-    """Return the end of a micro-batch from `start` with at most this many bytes and records, shared fairly among logs;
-    at least one batch of one log, so that a query makes progress. `batches` returns (bytes, records, next offset) of a
-    log's batches from one offset to another.
+    """Return the end of the micro-batch that begins at `start`, with at most `max_bytes` and `max_records` (None: no
+    limit). The logs with the fewest unread offsets are served first; each gets an equal share of what is left. The
+    micro-batch has at least one batch of one log, whatever its size, so that a query makes progress. `batches` returns
+    (bytes, records, next offset) of a log's batches from one offset to another.
     """
     behind = sorted((name for name in ends if ends[name] > start.get(name, 0)), key=lambda n: ends[n] - start.get(n, 0))
     reached = {name: start.get(name, 0) for name in ends}
@@ -160,8 +167,9 @@ def shared_fairly(
 
 
 def check_kept(start: Position, ends: Position, fail: bool, absent: Collection[str] = ()) -> Position:
-    """Return `start`, if the logs still have it; if not, raise DataLoss if `fail`, otherwise replace it by the logs'
-    own ends. The logs in `absent` cannot be read for now, and keep their positions.
+    """Return `start` if no log has lost records before it. Otherwise raise DataLoss if `fail`; if not, return `start`
+    without the logs that are gone, and with the ends of those that are shorter. The logs in `absent` cannot be read at
+    present, and keep their positions.
     """
     kept = dict(start)
     for name, next_offset in start.items():
@@ -170,8 +178,8 @@ def check_kept(start: Position, ends: Position, fail: bool, absent: Collection[s
         if name not in ends:
             if fail and next_offset:
                 raise DataLoss(
-                    f"{name} was read up to offset {next_offset} and is gone; if that is right, go on with the option "
-                    "failOnDataLoss=false"
+                    f"{name} was read up to offset {next_offset} and is gone; if that is intended, continue with the "
+                    "option failOnDataLoss=false"
                 )
             kept.pop(name)
         elif ends[name] < next_offset:

@@ -25,7 +25,7 @@ def test_it_has_each_module_and_no_recorded_story(packed: Path) -> None:
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "coordinatord").rglob("*.py")}
     modules |= {str(path.relative_to(ROOT / "protocol")) for path in (ROOT / "protocol/kafka_wire").rglob("*.py")}
     assert {name for name in names if name.endswith(".py")} == modules
-    assert [name for name in names if not name.endswith(".py")] == ["kafka_wire/generated/made_from.txt"]
+    assert [name for name in names if not name.endswith(".py")] == ["kafka_wire/generated/digest.txt"]
     assert len(names) == len(set(names))
 
 

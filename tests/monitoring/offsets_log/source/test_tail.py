@@ -107,5 +107,5 @@ def test_a_log_that_lost_what_was_read_is_refused(tmp_path: Path) -> None:
     assert check_kept(start, {f"{TOPIC}-0": 5}, fail=False) == {f"{TOPIC}-0": 5}
     assert check_kept(start, {f"{TOPIC}-0": 9, f"{TOPIC}-1": 5, f"{TOPIC}-2": 1}, fail=True) == start
     write_segment(tmp_path / f"{TOPIC}-7", 0, [commit_batch(0)])
-    with pytest.raises(DataLoss, match="is gone, and the query was to read its offsets 0 to 3"):
+    with pytest.raises(DataLoss, match="is gone, and the query still had to read its offsets 0 to 3"):
         tail_of(tmp_path).plan({}, {f"{TOPIC}-0": 3})

@@ -25,7 +25,7 @@ from tests.monitoring.pipeline.spark.kafka_story import (
     Story,
     Written,
 )
-from tests.monitoring.pipeline.truth.model import WEEK_MS, WINDOW_MS, about, course, some_text
+from tests.monitoring.pipeline.truth.model import WEEK_MS, WINDOW_MS, about, burrow, course, recent_end, some_text
 
 Row = dict[str, Any]
 Key = tuple[str, str, int]
@@ -167,9 +167,29 @@ class Truth:
             "lag": lag, "lost_records": 0, "retention_left_ms": self._left(key[1:], offset, lag),
             "retention_margin": offset, "status": status,
             "alarming": status in ALARMING, "zero_in_s": self._zero(commits, lag, produced),
-            "burrow": "STOP" if all(end > offset for _, end in self.points(key[1:])[-10:]) else "OK",
+            "burrow": self._burrow(key[1:], commits, lag),
             **self._time_lag(key[1:], offset),
         }  # fmt: skip
+
+    def _burrow(self, place: Place, commits: list[Written], lag: int) -> Callable[[Any], bool]:
+        """Whether a group is late depends on how long the story took, and may be in doubt."""
+        if lag <= 0:
+            return lambda value: value == "OK"
+        window = commits[-10:]
+        first, last = window[0].effective, window[-1].effective
+        now_ms = self.now_ms // 1000 * 1000
+        late = {now_ms > 2 * last.high_ms - first.low_ms, now_ms > 2 * last.low_ms - first.high_ms}
+        offsets = [each.offset or 0 for each in window]
+        ends = [
+            [self.bounds(place, ms)[0] for ms in (each.effective.low_ms, each.effective.high_ms)] for each in window
+        ]
+        lags = [
+            [max(0, end - offset) for end, offset in zip(each, offsets, strict=True)]
+            for each in zip(*ends, strict=True)
+        ]
+        end = recent_end(self.points(place), self.now_ms)
+        found = {burrow(offsets, each, is_late, end) for is_late in late for each in lags}
+        return lambda value: value in found
 
     @staticmethod
     def _stood(runs: list[tuple[int, Span]]) -> Row:

@@ -1,5 +1,5 @@
 """All tables of generated histories of known truth: they say what is known, and four times as much costs four times as
-much work, counted in records and not in seconds. `python -m tests.bench --only pipeline-scale` has millions of them.
+much work, counted in records and not in seconds. `python -m bench --only pipeline-scale` has millions of them.
 """
 
 from __future__ import annotations

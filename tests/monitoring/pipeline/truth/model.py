@@ -53,6 +53,26 @@ def course(earlier: list[Bounds], later: list[Bounds]) -> str:
     return "behind"
 
 
+def recent_end(points: list[tuple[int, int]], now_ms: int) -> int:
+    """The last known end before the 100 s for which Burrow keeps ends, or the first known one."""
+    return max((end for ms, end in points if ms <= now_ms - 100_000), default=points[0][1])
+
+
+def burrow(offsets: list[int], lags: list[float | None], is_late: bool, recent_end: int) -> str:
+    """Burrow's status of a group that has not read all, from its last ten commits."""
+    if is_late and recent_end > offsets[-1]:
+        return "STOP"
+    back = [n for n, (a, b) in enumerate(pairwise(offsets)) if b < a]
+    if back and max(offsets[back[0] + 1 :]) < offsets[back[0]]:
+        return "REWIND"
+    if 0 in lags:
+        return "OK"
+    if len(set(offsets)) == 1:
+        return "STALL"
+    known = [each for each in lags if each is not None]
+    return "WARN" if known == sorted(known) else "OK"
+
+
 @dataclass(frozen=True, slots=True)
 class Commit:
     """One that took effect."""
@@ -312,18 +332,10 @@ class Model:
             return "OK"
         first, last = window[0], window[-1]
         is_late = self.now_ms // 1000 * 1000 - last.ms > last.ms - first.ms
-        if is_late and all(end > last.offset for _, end in self.points(topic)[-10:]):
-            return "STOP"
         # As Burrow counts: by the last end that is known then.
         lags = [None if found is None else found[0] for found in (self.lag_at(topic, each) for each in window)]
-        if 0 in lags:
-            return "OK"
-        if any(b.offset < a.offset for a, b in pairwise(window)):
-            return "REWIND"
-        if len({each.offset for each in window}) == 1:
-            return "STALL"
-        known = [each for each in lags if each is not None]
-        return "WARN" if known == sorted(known) else "OK"
+        end = recent_end(self.points(topic), self.now_ms)
+        return burrow([each.offset for each in window], lags, is_late, end)
 
     @staticmethod
     def group_status(rows: list[Row]) -> Row:

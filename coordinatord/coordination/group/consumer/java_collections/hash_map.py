@@ -150,9 +150,10 @@ class HashTable(Generic[K]):
         spread, buckets, mask, room = self._spread, self._buckets, len(self._buckets) - 1, self._full - self._count
         rest = iter(keys)
         for key in rest:  # like `put`, for the case that only a short bucket changes
-            bucket = buckets[spread(key) & mask]
+            at = spread(key) & mask
+            bucket = buckets[at]
             if bucket is None and room > 0:
-                buckets[spread(key) & mask] = [key]
+                buckets[at] = [key]
                 room -= 1
                 continue
             self._count = self._full - room
@@ -164,9 +165,10 @@ class HashTable(Generic[K]):
         """`remove` for each of these in turn."""
         spread, buckets, mask = self._spread, self._buckets, len(self._buckets) - 1
         for key in keys:
-            bucket = buckets[spread(key) & mask]
+            at = spread(key) & mask
+            bucket = buckets[at]
             if bucket is not None and len(bucket) == 1:
-                buckets[spread(key) & mask] = None
+                buckets[at] = None
                 self._count -= 1
             else:
                 self.remove(key)

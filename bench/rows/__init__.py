@@ -1,0 +1,38 @@
+"""The rows of the table, by what they look at. Importing this package fills `registry.ROWS`, in this order."""
+
+# isort: off
+from bench.rows import (
+    day,
+    real,
+    steady,
+    secured,
+    membership,
+    consumer,
+    process,
+    crowd,
+    overload,
+    records,
+    log,
+    stored,
+    whole,
+    pipeline,
+    scale,
+)
+
+__all__ = [
+    "consumer",
+    "crowd",
+    "day",
+    "log",
+    "membership",
+    "overload",
+    "pipeline",
+    "process",
+    "real",
+    "records",
+    "scale",
+    "secured",
+    "steady",
+    "stored",
+    "whole",
+]
