@@ -37,5 +37,5 @@ class ServingNode(Protocol):
     def log_failed(self, error: BaseException) -> None:
         """Stop the daemon: its log can no longer be written."""
 
-    def _every(self, seconds: float, work: Callable[[], object]) -> None:
+    def every(self, seconds: float, work: Callable[[], object]) -> None:
         """Call `work` again and again, `seconds` apart."""
