@@ -38,6 +38,9 @@ def initialize(
     """Return the subscribed partitions that have no state, unless it is being created, and log that they will have."""
     topics, now = surroundings.topics, share.partitions or StatePartitions()
     is_late = now_ms - share.partitions_ms >= limits_of(surroundings).initialize_retry_interval_ms
+    checked = group.version, topics.version
+    if share.checked == checked and not (is_late and now.initializing):
+        return ()  # nearly always, and a member may name ten thousand topics
     missing: dict[bytes, tuple[str, frozenset[int]]] = {}
     for name in sorted(share.subscribed_topics()):
         topic = topics.find(name)
@@ -49,6 +52,7 @@ def initialize(
         if len(there) < topic.partitions:
             missing[topic.topic_id] = name, frozenset(range(topic.partitions)) - there
     if not missing:
+        share.checked = checked
         return ()
     begin(group, share, topics, missing, now_ms, result)
     return tuple(

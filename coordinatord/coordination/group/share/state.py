@@ -99,6 +99,10 @@ class ShareGroup:
     sessions: dict[str, Session] = field(default_factory=dict)
     topics_version: int = -1  # version of the topics in `metadata_hash`; -1: not computed since the load
     partitions_ms: int = 0  # when `partitions` was written or loaded: initialisation is tried again after a time
+    checked: tuple[int, int] = (
+        -1,
+        -1,
+    )  # versions of group and topics when no partition lacked state
     settled_version: int = -1  # `Group.version` in which all partitions with state were in the target
     assigning: Assigning | None = None
     is_dead: bool = False
