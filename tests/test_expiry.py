@@ -1,20 +1,30 @@
-"""Offsets are deleted without a request when the group's own retention has passed and when their topic is deleted."""
+"""Offsets are deleted without a request when the group's own retention has passed and when their topic is deleted;
+idle producers, every producer.id.expiration.check.interval.ms.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import time
+from pathlib import Path
 
 import pytest
 
 from coordinatord.broker.log import replay
 from coordinatord.broker.log.simulated_disk import CrashKind, SimulatedCrash
 from coordinatord.broker.topics.names import OFFSETS_TOPIC
+from coordinatord.testing.wire import Wire
 from kafka_wire.api import incremental_alter_configs
+from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.delete_topics import DeleteTopicsRequest
+from kafka_wire.api.describe_producers import DescribeProducersRequest, TopicRequest
 from kafka_wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kafka_wire.records.keys import decode_key
 from kafka_wire.records.offsets import OffsetCommitKey
+from tests.broker.topics import world as produced
 from tests.coordination.transactions.world import World
+from tests.daemon import HOST, running
+from tests.support.waiting import PATIENCE_S
 
 GROUP = 32
 MINUTE_MS = 60_000
@@ -150,3 +160,23 @@ def test_what_is_committed_for_a_topic_made_anew_stays(world: World) -> None:
     world.crash_and_restart()
     world.settle()
     assert world.committed() == (0, 7)
+
+
+def test_idle_producers_expire_at_their_own_interval(tmp_path: Path) -> None:
+    """Not with the retention of records, which is looked at every five minutes."""
+    settings = {"producer.id.expiration.ms": "1", "producer.id.expiration.check.interval.ms": "10"}
+    with running(tmp_path, settings) as daemon, contextlib.closing(Wire(lambda: (HOST, daemon.port))) as wire:
+        wire.ask(CreateTopicsRequest([CreatableTopic("orders", 1, 1)], 1000), 5)
+        request = produced.produce("orders", produced.batch(b"a", producer_id=1, producer_epoch=0, base_sequence=0))
+        [topic] = wire.ask(request, 9).responses
+        assert topic.partition_responses[0].error_code == 0
+
+        def active() -> list[object]:
+            [described] = wire.ask(DescribeProducersRequest([TopicRequest("orders", [0])]), 0).topics
+            assert described.partitions[0].error_code == 0
+            return list(described.partitions[0].active_producers)
+
+        deadline_s = time.monotonic() + PATIENCE_S
+        while active():
+            assert time.monotonic() < deadline_s, "the producer has not expired"
+            time.sleep(0.01)

@@ -81,7 +81,6 @@ class Topics:
             )  # fmt: skip
             self._follow(self.catalogue)
         self.broker_configs.follow(self._use)
-        self._producers_expired_ms = now_ms()
         self._groups_are_loaded = False
         self._listeners: list[Callable[[str, bytes], object]] = []
 
@@ -300,16 +299,15 @@ class Topics:
     # Called by the shell, periodically and at the end
 
     def enforce_retention(self, now_ms: int) -> int:
-        """Drop segments by retention.ms and retention.bytes, and drop idle producers when due. Return the number of
-        segments. Called every log.retention.check.interval.ms.
+        """Drop segments by retention.ms and retention.bytes. Return their number. Called every
+        log.retention.check.interval.ms.
         """
-        if now_ms - self._producers_expired_ms >= self.settings.producer_id_expiration_check_interval_ms:
-            self._producers_expired_ms = now_ms
-            self.expire_producers(now_ms)
         return self.writer.apply_retention(now_ms)
 
     def expire_producers(self, now_ms: int) -> int:
-        """Drop producers that have been idle for producer.id.expiration.ms. Return their number."""
+        """Drop producers that have been idle for producer.id.expiration.ms. Return their number. Called every
+        producer.id.expiration.check.interval.ms.
+        """
         idle_ms = self.settings.producer_id_expiration_ms
         return sum(
             partition.expire_producers(now_ms, idle_ms) for topic in self.catalogue for partition in topic.partitions

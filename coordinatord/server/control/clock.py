@@ -41,6 +41,7 @@ async def advance(node: Node, by_ms: int) -> int:
     ):
         pass
     node.transactions.expire_ids()
+    topics.expire_producers(now_ms)
     topics.enforce_retention(now_ms)
     # A log that is past its retention as a whole drops its segments when a new one is durable.
     durable = asyncio.get_running_loop().create_future()

@@ -19,6 +19,8 @@ def begin_periodic_work(daemon: Any) -> None:
         every(CLOCK_INTERVAL_S, daemon.clock.follow_wall)
     every(60.0, daemon.metrics.longest_turn.roll)
     every(settings.log_retention_check_interval_ms / 1000, lambda: daemon.topics.enforce_retention(daemon.now_ms()))
+    producers_s = settings.producer_id_expiration_check_interval_ms / 1000
+    every(producers_s, lambda: daemon.topics.expire_producers(daemon.now_ms()))
     if settings.log_cleaner_enable:
         every(max(settings.log_cleaner_backoff_ms / 1000, LEAST_CLEANER_BACKOFF_S), daemon.compaction.look)
     every(settings.transaction_remove_expired_transaction_cleanup_interval_ms / 1000, daemon.transactions.expire_ids)

@@ -335,12 +335,12 @@ def test_retention_by_time_and_by_size(world: World) -> None:
     assert world.produce("by_time", batch(b"x")).log_start_offset == 2
 
 
-def test_idle_producers_expire_with_retention(world: World) -> None:
+def test_idle_producers_expire(world: World) -> None:
     world.create("orders")
     world.produce("orders", batch(b"a", producer_id=1, producer_epoch=0, base_sequence=0))
     partition = world.topics.catalogue.by_name["orders"].partitions[0]
     day_ms = 86_400_000
-    world.topics.enforce_retention(START_MS + day_ms - 1)
+    world.topics.expire_producers(START_MS + day_ms - 1)
     assert len(partition.producers) == 1
-    world.topics.enforce_retention(START_MS + day_ms + 600_000)
+    world.topics.expire_producers(START_MS + day_ms)
     assert len(partition.producers) == 0
