@@ -91,8 +91,7 @@ def read_report(text: str) -> Played:
             played.aborted[name] = _message(aborted)
         else:
             played.passed.append(name)
-    played.passed.sort()
-    return played
+    return Played(sorted(played.passed), dict(sorted(played.failed.items())), dict(sorted(played.aborted.items())))
 
 
 def _message(element: ET.Element) -> str:

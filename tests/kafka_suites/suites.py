@@ -68,12 +68,20 @@ def classes() -> Iterator[str]:
         yield from names
 
 
-QUICK = _named("kafka.server", "HeartbeatRequestTest OffsetFetchRequestTest")
+QUICK = (
+    *_named(
+        "kafka.server", "HeartbeatRequestTest OffsetFetchRequestTest LeaveGroupRequestTest DeleteGroupsRequestTest"
+    ),
+    *_named(f"{_CLIENTS}.admin", "AdminFenceProducersTest"),
+    *_named(f"{_CLIENTS}.producer", "ProducerIntegrationTest"),
+)
 """The classes that the full run plays on coordinatord."""
 
 REASONS: Mapping[str, str] = {
     "OffsetFetchRequestTest.testGroupErrors": "it wants NOT_COORDINATOR before `__consumer_offsets` exists; here the "
     "topic exists from the start",
+    "TxnOffsetCommitRequestTest": "it creates `__transaction_state` by CreateTopics, which is refused: the topic is "
+    "made at its first use",
     "GroupsCommandTest.testGroupCommand": "it lists a share group; share groups are not served",
 }
 """Why tests that pass on Kafka do not here: by class and method, or by class."""
