@@ -248,7 +248,7 @@ def commit_on_a_lost_broker(broker: KafkaBroker, directory: Path, admin: KafkaAd
 
 @contextmanager
 def cluster_of_groups(libs: Path, directory: Path) -> Iterator[KafkaBroker]:
-    """The cluster, in which all that has to happen to groups has begun, and goes on during the block."""
+    """The cluster, in which all that has to happen to groups has begun."""
     with ExitStack() as stack:
         broker = stack.enter_context(running_broker(libs, directory, SETTINGS))
         admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
@@ -264,7 +264,7 @@ def cluster_of_groups(libs: Path, directory: Path) -> Iterator[KafkaBroker]:
             produce(broker, topic, count)
         transaction(broker, "exact", "exact-0").commit_transaction()
         transaction(broker, "undone", "undone-0").abort_transaction()
-        stack.callback(transaction(broker, "open", "open-0").abort_transaction)
+        stack.callback(transaction(broker, "open", "open-0").close, timeout=0)  # also if the broker is dead by then
         for group, topic, offset in (
             ("robbed", "scarce", 20), ("once", "orders", 3), (HOSTILE, "orders", 3), ("marker", "exact", 5),
             ("aborted", "undone", 5), ("waiting", "open", 5), ("moved on", "orders", 4),
@@ -290,8 +290,16 @@ def cluster_of_groups(libs: Path, directory: Path) -> Iterator[KafkaBroker]:
         ):
             with member(broker, group, "orders", how, instance):
                 pass
-        # A machine that gives a member no time for ten records, 20 s, has failed it: its session ends before.
-        stack.enter_context(again_and_again(lambda: produce(broker, "orders", 1), 2.0))
-        stack.enter_context(again_and_again(lambda: come_and_go(broker, "loop", "quiet"), 20.0))
-        stack.enter_context(again_and_again(lambda: killed(broker, "killed loop", "quiet"), 20.0))
         yield broker
+
+
+@contextmanager
+def going_on(broker: KafkaBroker) -> Iterator[None]:
+    """Records that come, and members in crash loops, during the block."""
+    with (
+        # A machine that gives a member no time for ten records, 20 s, has failed it: its session ends before.
+        again_and_again(lambda: produce(broker, "orders", 1), 2.0),
+        again_and_again(lambda: come_and_go(broker, "loop", "quiet"), 20.0),
+        again_and_again(lambda: killed(broker, "killed loop", "quiet"), 20.0),
+    ):
+        yield

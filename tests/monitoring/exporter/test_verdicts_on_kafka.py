@@ -39,6 +39,7 @@ from tests.monitoring.exporter.cluster_of_groups import (
     WAIT_S,
     WINDOW_S,
     cluster_of_groups,
+    going_on,
     produce,
 )
 from tests.monitoring.exporter.scraped import get, of, samples
@@ -251,7 +252,7 @@ def check_outage(broker: KafkaBroker, exporter: str) -> None:
 @pytest.mark.parametrize("version", [KAFKA_VERSION, LATER_VERSION])
 def test_each_verdict_is_right(version: str, tmp_path: Path) -> None:
     libs = kafka_libs(version)
-    with cluster_of_groups(libs, tmp_path) as broker, watched(broker) as exporter:
+    with cluster_of_groups(libs, tmp_path) as broker, going_on(broker), watched(broker) as exporter:
         check_exporter(broker, exporter)
         check_lag(broker, "--bootstrap", broker.bootstrap, knows_configs=True)
         check_lag(broker, "--source", str(broker.data_dir), knows_configs=False)
@@ -269,13 +270,14 @@ def test_each_verdict_of_the_pipeline_and_each_alert_is_right(tmp_path: Path) ->
         watched(broker) as exporter,
         alerted(exporter, tmp_path / "prometheus") as prometheus,
     ):
-        check_exporter(broker, exporter)
-        soon, later = tmp_path / "soon", tmp_path / "later"
-        check_pipeline(broker, soon)
-        began_s = time.monotonic()
-        shutil.copytree(soon, later)
-        for out, after_s in ((soon, SOON_S), (later, LATER_S)):
-            time.sleep(max(0.0, began_s + after_s - time.monotonic()))
-            check_pipeline(broker, out)
-        assert has_fired(prometheus) == sorted(ALERTS)
+        with going_on(broker):
+            check_exporter(broker, exporter)
+            soon, later = tmp_path / "soon", tmp_path / "later"
+            check_pipeline(broker, soon)
+            began_s = time.monotonic()
+            shutil.copytree(soon, later)
+            for out, after_s in ((soon, SOON_S), (later, LATER_S)):
+                time.sleep(max(0.0, began_s + after_s - time.monotonic()))
+                check_pipeline(broker, out)
+            assert has_fired(prometheus) == sorted(ALERTS)
         check_outage(broker, exporter)
