@@ -27,7 +27,7 @@ from coordinatord.testing.conform.outcome import Outcome, Verdict
 from coordinatord.testing.conform.page import page
 from coordinatord.testing.conform.report import as_json, junit, text
 from coordinatord.testing.conform.selection import TAKES_MINUTES, by_settings
-from coordinatord.testing.conform.story import Story, all_stories
+from coordinatord.testing.conform.story import EARLIER, RELEASE, Story, all_stories
 from coordinatord.testing.conform.suite import AT_ONCE, GONE, play_all
 from coordinatord.testing.conform.target import Target, Unsuitable
 
@@ -52,6 +52,14 @@ _CONSUMER_APIS = {"ConsumerGroupHeartbeat", "ConsumerGroupDescribe"}
 )
 @click.option("--slow", is_flag=True, help="Play stories that take minutes, too.")
 @click.option(
+    "--as",
+    "release",
+    type=click.Choice([*EARLIER, RELEASE]),
+    default=RELEASE,
+    show_default=True,
+    help="Compare with the answers of this release of Kafka.",
+)
+@click.option(
     "--assume", metavar="NAME=VALUE", multiple=True, help="A setting of the broker that cannot be read from it."
 )
 @click.option("--timeout", "timeout_s", type=click.FloatRange(1, 600), default=40, show_default=True, metavar="SECONDS")
@@ -70,6 +78,7 @@ def conform(
     only: tuple[str, ...],
     group_protocol: str | None,
     slow: bool,
+    release: str,
     assume: tuple[str, ...],
     timeout_s: float,
     parallel: int,
@@ -82,7 +91,7 @@ def conform(
 ) -> None:
     """Compare a broker's responses with Apache Kafka's.
 
-    Plays recorded stories: requests of the group, offset and transaction APIs, with the answers that Apache Kafka 4.3
+    Plays recorded stories: requests of the group, offset and transaction APIs, with the answers that Apache Kafka 4.4
     gave. Everything that they create on the broker has a name that begins with conform-, and is deleted at the end.
     Exit status: 0 if all answers that were compared are Kafka's, 1 if some differ, 2 if nothing could be compared.
 
@@ -92,7 +101,7 @@ def conform(
     coordinatord conform --html report.html --start 'coordinatord serve \\
         -c {properties} --listen 127.0.0.1:{port} --data-dir {directory}'
     """
-    stories = _chosen([explain] if explain else only, group_protocol)
+    stories = [story.as_of(release) for story in _chosen([explain] if explain else only, group_protocol)]
     if is_list:
         _list(stories)
     elif is_settings:

@@ -35,9 +35,9 @@ SOME_GROUPS = click.argument("groups", nargs=-1, required=True, callback=utf8, s
 STATES = (
     "Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "NotReady", "Dead",
 )  # fmt: skip
-"""Group states of Kafka 4.3: org.apache.kafka.common.GroupState."""
+"""Group states of Kafka 4.4: org.apache.kafka.common.GroupState."""
 TYPES = ("classic", "consumer", "share", "streams")
-"""Group types of Kafka 4.3: org.apache.kafka.common.GroupType."""
+"""Group types of Kafka 4.4: org.apache.kafka.common.GroupType."""
 DRY_RUN = "Nothing was changed: this is what --execute does."
 
 

@@ -1,6 +1,6 @@
 """Kafka's error codes, and the exceptions for bytes that are not a valid message.
 
-The codes follow `org.apache.kafka.common.protocol.Errors` of Kafka 4.3.
+The codes follow `org.apache.kafka.common.protocol.Errors` of Kafka 4.4.
 """
 
 from __future__ import annotations

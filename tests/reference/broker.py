@@ -1,6 +1,6 @@
 """Apache Kafka itself, as the authority that tests ask.
 
-The jars come from Maven Central into a cache outside of the repository (`~/.cache/coordinatord-tests/kafka-4.3.0`; the
+The jars come from Maven Central into a cache outside of the repository (`~/.cache/coordinatord-tests/kafka-4.4.0`; the
 variable `COORDINATORD_TESTS_CACHE` names another parent directory). Nothing of Kafka is copied into the repository.
 
 * :func:`kafka_libs` downloads them once, however many test processes ask at the same time;
@@ -29,11 +29,9 @@ from pathlib import Path
 
 from tests.daemon import free_port
 
-KAFKA_VERSION = "4.3.0"
-LATER_VERSION = "4.4.0"  # for the versions of requests that it has and the other has not
-LAST_VERSIONS: Mapping[int, int] = {18: 4, 28: 5, 42: 2}
-"""API key -> the last version that KAFKA_VERSION has, where LATER_VERSION has one more and we serve that."""
-LOG4J_VERSION = "2.25.4"  # the one Kafka 4.3.0 depends on; its binding to slf4j is what makes the broker's log readable
+KAFKA_VERSION = "4.4.0"
+EARLIER_VERSION = "4.3.0"  # its answers are recorded where they differ
+LOG4J_VERSION = "2.25.4"  # the one Kafka depends on; its binding to slf4j is what makes the broker's log readable
 HOST = "127.0.0.1"
 
 JAVA_MIN_VERSION = 17
@@ -145,13 +143,8 @@ def kafka_libs(kafka: str = KAFKA_VERSION) -> Path:
 
 
 def pom_of(kafka: str) -> str:
-    """What a version needs. Of 4.4.0 there are no tools in Maven Central."""
-    if kafka == KAFKA_VERSION:
-        return POM
-    without = re.sub(
-        r"    <dependency>\s*<groupId>[^<]*</groupId><artifactId>kafka-tools<.*?</dependency>\n", "", POM, flags=re.S
-    )
-    return without.replace(KAFKA_VERSION, kafka)
+    """Return the pom of a version of Kafka."""
+    return POM.replace(KAFKA_VERSION, kafka)
 
 
 def _complete(libs: Path, pom: str) -> bool:

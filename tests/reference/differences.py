@@ -263,7 +263,7 @@ ALLOWED = (
 """What no story tells."""
 
 HEAD = """\
-# Known differences from Apache Kafka 4.3
+# Known differences from Apache Kafka 4.4
 
 Made by `python -m tests.reference.differences`. The stories are in `coordinatord/testing/conform/stories/`; each shows
 what Kafka answers and what we answer. All other answers in a story are the same in both.

@@ -1,6 +1,7 @@
 """Record stories: play them against Apache Kafka and write down what it answers.
 
     python -m tests.reference.record [STORY ...]          all stories that are not slow, or those named
+    python -m tests.reference.record --as 4.3 [STORY ...] an earlier release's answers, where they differ
     python -m tests.reference.record --ours [STORY ...]   our answers, where a story says that they differ and why
 
 Stories that want the same settings share a broker and are played at the same time. Needs Java 17 and Maven, except
@@ -23,13 +24,13 @@ from coordinatord.testing.conform import suite
 from coordinatord.testing.conform.player import Player, PlayError
 from coordinatord.testing.conform.raw_client import RawClient
 from coordinatord.testing.conform.selection import to_start_with
-from coordinatord.testing.conform.story import Story, all_stories
+from coordinatord.testing.conform.story import EARLIER, Step, Story, all_stories
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.init_producer_id import InitProducerIdRequest
 from kafka_wire.errors import ErrorCode
 from tests.reference import differences
-from tests.reference.broker import KAFKA_VERSION, KafkaBroker, kafka_libs, running_broker
+from tests.reference.broker import EARLIER_VERSION, KAFKA_VERSION, KafkaBroker, kafka_libs, running_broker
 
 AT_ONCE = 24
 TRANSACTION = 1
@@ -44,11 +45,11 @@ SETTINGS: Mapping[str, str] = {
 
 def by_settings(stories: list[Story]) -> list[tuple[dict[str, str], list[Story]]]:
     """Stories that can share a broker, with its settings."""
-    shared: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[Story]] = defaultdict(list)
+    shared: dict[tuple[str, tuple[tuple[str, str], ...]], list[Story]] = defaultdict(list)
     for story in stories:
         key = story.name if story.alone else ""
-        shared[key, story.kafka, tuple(sorted({**SETTINGS, **to_start_with(story)}.items()))].append(story)
-    return [(dict(settings), members) for (_, _, settings), members in sorted(shared.items())]
+        shared[key, tuple(sorted({**SETTINGS, **to_start_with(story)}.items()))].append(story)
+    return [(dict(settings), members) for (_, settings), members in sorted(shared.items())]
 
 
 async def play_on(broker: KafkaBroker, stories: list[Story]) -> list[list[list[str]]]:
@@ -92,11 +93,10 @@ async def coordinator_ready(broker: KafkaBroker, within_s: float = 60) -> None:
     client.close()
 
 
-def play_on_kafka(stories: list[Story]) -> dict[str, list[list[str]]]:
+def play_on_kafka(stories: list[Story], version: str = KAFKA_VERSION) -> dict[str, list[list[str]]]:
     """What Kafka answers: results by story name."""
-    found = {}
+    found, libs = {}, kafka_libs(version)
     for settings, members in by_settings(stories):
-        libs = kafka_libs(members[0].kafka or KAFKA_VERSION)
         with tempfile.TemporaryDirectory() as directory, running_broker(libs, Path(directory), settings) as broker:
             results = asyncio.run(play_on(broker, members))
             found |= {story.name: result for story, result in zip(members, results, strict=True)}
@@ -128,22 +128,34 @@ def but_for_a_second(story: Story, results: list[list[str]]) -> list[list[str]]:
     return [suite.but_for_a_second(step.recorded, result) for step, result in zip(steps, results, strict=True)]
 
 
+def with_earlier(story: Story, results: list[list[str]]) -> list[list[str]]:
+    """Set the earlier release's answers in the story where they differ; return the answers of the usual release."""
+    steps: list[Step] = [step for step in story.steps if step.is_answered]
+    for step, result in zip(steps, results, strict=True):
+        step.earlier = {EARLIER[0]: result} if result != step.recorded else {}
+    return [step.recorded for step in steps]
+
+
 def main(arguments: list[str]) -> None:
-    ours = "--ours" in arguments
-    names = [argument for argument in arguments if argument != "--ours"]
+    ours, earlier = "--ours" in arguments, "--as" in arguments
+    names = [argument for argument in arguments if argument not in ("--ours", "--as", *EARLIER)]
     stories = [story for story in all_stories() if story.name in names or not (names or story.slow)]
     unknown = set(names) - {story.name for story in stories}
     if unknown:
         raise SystemExit(f"no such story: {', '.join(sorted(unknown))}")
     with contextlib.redirect_stdout(io.StringIO()):  # our daemon's log
-        played = play_on_ours(stories) if ours else play_on_kafka(stories)
+        version = EARLIER_VERSION if earlier else KAFKA_VERSION
+        played = play_on_ours(stories) if ours else play_on_kafka(stories, version)
     for name, results in played.items():
         if not results:
-            raise SystemExit(f"{name} could not be played to its end")
+            print(f"not played to its end: {name}")
+            continue
         story = next(story for story in stories if story.name == name)
         if ours:  # only the answers that a story says are ours
             steps = [step for step in story.steps if step.is_answered]
             results = [result if step.reason else step.recorded for step, result in zip(steps, results, strict=True)]
+        elif earlier:
+            results = with_earlier(story, but_for_a_second(story, results))
         else:
             results = but_for_a_second(story, results)
         text = story.rendered(results, ours)

@@ -15,7 +15,7 @@ from kafka_wire.api.describe_configs import DescribeConfigsRequest, DescribeConf
 from kafka_wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kafka_wire.errors import ErrorCode
 from tests.daemon import HOST, Daemon
-from tests.reference.broker import LATER_VERSION, kafka_libs, prepare_broker
+from tests.reference.broker import kafka_libs, prepare_broker
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(300)
@@ -117,7 +117,7 @@ def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield Client(daemon.port)
         daemon.kill()
         return
-    prepared = prepare_broker(kafka_libs(LATER_VERSION), directory, {"num.io.threads": "8"})
+    prepared = prepare_broker(kafka_libs(), directory, {"num.io.threads": "8"})
     prepared.format()
     running = prepared.start()
     yield Client(prepared.port)

@@ -10,24 +10,15 @@ import pytest
 
 from kafka_wire.schema import Field, Type, Versions, schema_of
 from tests.protocol.messages import all_messages, kafkas
-from tests.reference import broker
-from tests.reference.broker import LATER_VERSION
 from tests.reference.definitions import KafkaField, KafkaMessage, definitions
 
 pytestmark = pytest.mark.reference
 
 SUBSETS: dict[str, tuple[str, str]] = {}
-"""Messages that we declare for fewer versions than Kafka 4.3 serves: name -> (our versions, why)."""
-
-LATER = {
-    f"{name}{kind}": LATER_VERSION
-    for name in ("ApiVersions", "DeleteGroups", "TxnOffsetCommit")
-    for kind in ("Request", "Response")
-}
-"""Messages that we declare in the versions of a later Kafka."""
+"""Messages that we declare for fewer versions than Kafka serves: name -> (our versions, why)."""
 
 RENAMED = {("TxnOffsetCommitRequest", "generation_id_or_member_epoch"): "generation_id"}
-"""Fields that have another name in a later Kafka: (message, its name) -> the usual Kafka's, and ours."""
+"""Fields that have another name here: (message, Kafka's name) -> ours."""
 
 RENAMED_STRUCTS = {"AlterClientQuotasResponse.entries": ("EntryData", "EntryResult")}
 """Structs that have the name of another one of the same module: the path -> Kafka's name and ours."""
@@ -44,8 +35,7 @@ def within(versions: Versions, valid: Versions) -> tuple[int, ...]:
 @pytest.mark.parametrize("cls", kafkas(), ids=lambda cls: cls.__name__)
 def test_a_declaration_is_kafkas(cls: type[Any], kafka_libs: Path) -> None:
     schema = schema_of(cls)
-    libs = broker.kafka_libs(LATER[schema.name]) if schema.name in LATER else kafka_libs
-    kafka = definitions(libs)[schema.name]
+    kafka = definitions(kafka_libs)[schema.name]
     names = [RENAMED.get((schema.name, field.name), field.name) for field in kafka.fields]
     kafka = replace(
         kafka, fields=tuple(replace(field, name=name) for field, name in zip(kafka.fields, names, strict=True))

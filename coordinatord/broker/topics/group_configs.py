@@ -138,7 +138,7 @@ TABLE: dict[str, TopicConfig] = {row.name: row for row in _ROWS}
 
 BOUNDS = {
     name: tuple(f"group.{family}.{bound}.{rest}" for bound in ("min", "max"))
-    for name in TABLE
+    for name in (*(interval for _, interval in _FAMILIES), *TABLE)
     for family, _, rest in (name.partition("."),)
     if f"group.{name}" in TABLE[name].broker_names
 }
@@ -214,19 +214,17 @@ class GroupConfigs:
         """Check Kafka's rules for settings with bounds: values within those of the broker, and a session timeout above
         the heartbeat interval.
         """
-        values = {name: int(text) for name, text in own.items() if name in BOUNDS}
+        values = {name: int(own[name]) for name in BOUNDS if name in own}
         for name, value in values.items():
             least, most = self._bounds(name)
-            if value < least:
-                raise InvalidConfig(f"{name} must be greater than or equal to {BOUNDS[name][0]}")
-            if value > most:
-                raise InvalidConfig(f"{name} must be less than or equal to {BOUNDS[name][1]}")
+            if not least <= value <= most:
+                raise InvalidConfig(f"{name} must be in the range {least} to {most} inclusive.")
         for session, interval in _FAMILIES:
             session_ms, interval_ms = (
                 values.get(name, getattr(self._settings, f"group.{name}".replace(".", "_")))
                 for name in (session, interval)
             )
-            if values and session_ms <= interval_ms:
+            if values.keys() & {session, interval} and session_ms <= interval_ms:
                 raise InvalidConfig(f"{session} must be greater than {interval}")
 
     def configure_brokers(self, changes: Mapping[str, Mapping[str, str]]) -> Steps:

@@ -1,6 +1,6 @@
 """Conformance suite: compares any broker that speaks Kafka's protocol with recorded responses of Kafka.
 
-    stories/               requests of clients, and the responses of Apache Kafka 4.3
+    stories/               requests of clients, and the responses of Apache Kafka 4.4
     story.py               the language that stories are written in
     values.py              the values in a story's requests
     player.py              plays one story on a connection

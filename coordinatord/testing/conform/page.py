@@ -7,7 +7,7 @@ from html import escape
 
 from coordinatord.base.html_page import document
 from coordinatord.testing.conform.outcome import Outcome, Verdict, asked, difference
-from coordinatord.testing.conform.report import REFERENCE, Tally, by_api, by_chapter, tally
+from coordinatord.testing.conform.report import Tally, by_api, by_chapter, reference, tally
 
 
 def page(outcomes: Sequence[Outcome], broker: str, when: str) -> str:
@@ -18,7 +18,7 @@ def page(outcomes: Sequence[Outcome], broker: str, when: str) -> str:
     parts = [
         "<main>",
         f"<h1>Group protocol of {escape(broker)}</h1>",
-        f'<p class="lead">{whole.same} of {whole.played} stories have the answers of {REFERENCE}; '
+        f'<p class="lead">{whole.same} of {whole.played} stories have the answers of {reference(outcomes)}; '
         f"{whole.differs} differ, {whole.not_played} could not be played.</p>",
         f'<p class="soft small">{escape(when)}</p>',
         "<h2>By subject</h2>",

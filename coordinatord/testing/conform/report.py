@@ -10,8 +10,7 @@ from xml.etree import ElementTree
 
 from coordinatord.testing.conform.categories import CHAPTERS
 from coordinatord.testing.conform.outcome import Outcome, Verdict, asked, difference
-
-REFERENCE = "Apache Kafka 4.3"
+from coordinatord.testing.conform.story import RELEASE
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +26,11 @@ class Tally:
     @property
     def played(self) -> int:
         return self.same + self.differs
+
+
+def reference(outcomes: Sequence[Outcome]) -> str:
+    """Return the name of what the responses were compared with."""
+    return f"Apache Kafka {outcomes[0].story.release if outcomes else RELEASE}"
 
 
 def tally(name: str, kip: str, outcomes: Iterable[Outcome]) -> Tally:
@@ -66,7 +70,7 @@ def text(outcomes: Sequence[Outcome], left: Sequence[str] = ()) -> str:
         out += ["", "Left on the broker, because it did not delete them:", *(f"  {name}" for name in left)]
     answers = sum(answered.answer is not None for outcome in outcomes for answered in outcome.answers)
     wrong = sum(len(outcome.differing) for outcome in outcomes)
-    out += ["", f"{answers:,} answers compared with those of {REFERENCE}: {answers - wrong:,} are the same."]
+    out += ["", f"{answers:,} answers compared with those of {reference(outcomes)}: {answers - wrong:,} are the same."]
     return "\n".join(out) + "\n"
 
 
@@ -104,7 +108,7 @@ def as_json(outcomes: Sequence[Outcome], facts: Mapping[str, Any]) -> dict[str, 
     whole = tally("all", "", outcomes)
     return {
         **facts,
-        "reference": REFERENCE,
+        "reference": reference(outcomes),
         "same": whole.same,
         "differs": whole.differs,
         "not_played": whole.not_played,

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from coordinatord.testing.conform.story import Step, Story
-from kafka_wire.api_key import ApiKey
 from kafka_wire.registry import API_NAMES, messages
 from kafka_wire.schema import schema_of
 
@@ -38,9 +37,6 @@ _ASKED_PROTOCOLS = frozenset({"classic", "consumer"})
 """Protocols in stories; a broker may support others, too."""
 
 TAKES_MINUTES = "takes minutes (--slow plays it)"
-
-LATER_API_VERSIONS = 5
-"""Version of ApiVersions that only brokers with the later versions of requests support."""
 
 API_KEYS = {name: key for key, name in API_NAMES.items()}
 
@@ -85,8 +81,6 @@ def why_not(story: Story, broker: Broker, *, is_slow_wanted: bool) -> str:
         return TAKES_MINUTES
     if story.alone and not broker.is_own:
         return "needs a broker of its own (--start)"
-    if story.kafka and broker.versions.get(ApiKey.API_VERSIONS, (0, -1))[1] < LATER_API_VERSIONS:
-        return f"is about Kafka {story.kafka}; the broker is older: it does not serve ApiVersions v{LATER_API_VERSIONS}"
     for name, wanted in settings_of(story).items():
         actual = broker.settings.get(name, KAFKA_DEFAULTS.get(name))
         if actual is None:

@@ -16,9 +16,10 @@ A: JoinGroup v4 member_id=M1, protocols=[{name="range", metadata=b"a"}]
 after 3 s: generation_id=1, ...
 ```
 
-Everything below a `----` up to the next empty line was recorded from Kafka (`record.py`), not written by hand. If our
-response differs deliberately, `---- ours: why` follows, and our response below it. Lines above are commands, indented
-lines continue them. The commands on a connection, which is a capital letter and perhaps a digit:
+Everything below a `----` up to the next empty line was recorded from Kafka (`record.py`), not written by hand. If an
+earlier Kafka's response differs, `---- 4.3` follows, and its response below it. If our response differs deliberately,
+`---- ours: why` follows, and our response below it. Lines above are commands, indented lines continue them. The
+commands on a connection, which is a capital letter and perhaps a digit:
 
     A: Api vN field=value, ...     send a request and record its response
     A> Api vN field=value, ...     send a request; its response comes later
@@ -30,8 +31,7 @@ lines continue them. The commands on a connection, which is a capital letter and
     A close                        close the connection
 
 and `wait N s`. `setting NAME = VALUE` is a setting of the broker; `default Api field=value, ...` has default fields for
-each request of that API; `alone` requires a broker that no other story uses at the same time. With `kafka 4.4.0` the
-story is recorded from that version of Kafka, whose behaviour differs from that of the usual one. A `slow` story takes
+each request of that API; `alone` requires a broker that no other story uses at the same time. A `slow` story takes
 minutes with Kafka and is recorded again only when it is selected by name.
 
 Values are Python's literals; a struct is `{field=value, ...}`. Names: `group` and `topic` (and `group2`, `topic_b` ...)
@@ -42,12 +42,16 @@ first appearance. Functions: see `values.py`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "stories"
 RESULT_MARK = "----"
 OURS_MARK = "---- ours: "
+RELEASE = "4.4"
+"""The release of Kafka whose responses are recorded first."""
+EARLIER = ("4.3",)
+"""Releases whose responses are recorded where they differ."""
 
 _CONNECTION = r"(?P<connection>[A-Z][0-9]?)"
 _REQUEST = re.compile(
@@ -56,7 +60,6 @@ _REQUEST = re.compile(
 _OTHER = re.compile(_CONNECTION + r"(?P<kind>[<?]| frame| bytes| open| close)(?: (?P<text>.*))?$", re.DOTALL)
 _WAIT = re.compile(r"wait (?P<seconds>\d+(?:\.\d+)?) s$")
 _SETTING = re.compile(r"setting (?P<name>[a-z.]+) = (?P<value>.+)$")
-_KAFKA = re.compile(r"kafka (?P<version>\d+\.\d+\.\d+)$")
 _DEFAULT = re.compile(r"default (?P<api>[A-Za-z]+) (?P<text>.+)$", re.DOTALL)
 
 ANSWERED = (":", "<", "?", "frame", "bytes")
@@ -71,7 +74,8 @@ class StoryError(Exception):
 class Step:
     """One command. `kind` is ":", ">", "<", "?", "frame", "bytes", "open", "close" or "wait".
 
-    `recorded` is Kafka's response; `ours` is coordinatord's if it differs deliberately, and `reason` is the reason.
+    `recorded` is the response of Kafka RELEASE; `earlier` has those of earlier releases that differ, by release. `ours`
+    is coordinatord's if it differs deliberately, and `reason` is the reason.
     """
 
     line: int
@@ -83,6 +87,7 @@ class Step:
     text: str = ""
     seconds: float = 0
     recorded: list[str] = field(default_factory=list)
+    earlier: dict[str, list[str]] = field(default_factory=dict)
     ours: list[str] = field(default_factory=list)
     reason: str = ""
 
@@ -93,13 +98,15 @@ class Step:
 
 @dataclass(slots=True)
 class Story:
-    """A parsed file. `parts` has its lines: steps, and all other text as written."""
+    """A parsed file. `parts` has its lines: steps, and all other text as written. `release`: that of Kafka whose
+    responses are the recorded ones.
+    """
 
     name: str
     path: Path
     alone: bool = False
     slow: bool = False
-    kafka: str = ""  # version of Kafka that it is recorded from; "": the usual one
+    release: str = RELEASE
     settings: dict[str, str] = field(default_factory=dict)
     defaults: dict[str, str] = field(default_factory=dict)
     parts: list[str | Step] = field(default_factory=list)
@@ -107,6 +114,14 @@ class Story:
     @property
     def steps(self) -> list[Step]:
         return [part for part in self.parts if isinstance(part, Step)]
+
+    def as_of(self, release: str) -> Story:
+        """Return the story with the responses of another release of Kafka as the recorded ones."""
+        parts = [
+            replace(part, recorded=part.earlier.get(release, part.recorded)) if isinstance(part, Step) else part
+            for part in self.parts
+        ]
+        return replace(self, release=release, parts=parts)
 
     def rendered(self, results: list[list[str]], ours: bool = False) -> str:
         """Return the file's text with other results, Kafka's or ours; all other text stays as written."""
@@ -121,6 +136,8 @@ class Story:
                 continue
             result = next(remaining)
             out += [RESULT_MARK, *(part.recorded if ours and part.reason else result)]
+            for release, answer in part.earlier.items():
+                out += [f"{RESULT_MARK} {release}", *answer]
             if part.reason:
                 out += [OURS_MARK + part.reason, *(result if ours else part.ours)]
         return "\n".join(out).rstrip("\n") + "\n"
@@ -161,6 +178,8 @@ def parse(path: Path) -> Story:
                 if lines[position].startswith(OURS_MARK):
                     step.reason = lines[position].removeprefix(OURS_MARK)
                     answer = step.ours
+                elif lines[position].removeprefix(f"{RESULT_MARK} ") in EARLIER:
+                    answer = step.earlier.setdefault(lines[position].removeprefix(f"{RESULT_MARK} "), [])
                 else:
                     answer.append(lines[position])
                 position += 1
@@ -182,9 +201,6 @@ def _command(story: Story, line: int, source: str) -> Step | None:
         return None
     if joined == "slow":
         story.slow = True
-        return None
-    if match := _KAFKA.match(joined):
-        story.kafka = match["version"]
         return None
     if match := _SETTING.match(joined):
         story.settings[match["name"]] = match["value"]

@@ -2,7 +2,7 @@
 before it.
 
 The key's int16 is the record type (Kafka's `CoordinatorRecordType`), the value's int16 is its version. A null value is
-a tombstone. Versions written are those of Kafka 4.3's `GroupCoordinatorRecordHelpers`: GroupMetadata v3 and
+a tombstone. Versions written are those of Kafka 4.4's `GroupCoordinatorRecordHelpers`: GroupMetadata v3 and
 OffsetCommit v4, or v1 if an OffsetCommit request v2-v4 set a retention time, which no other version can hold; v0 for
 the records of consumer groups (KIP-848) and share groups (KIP-932).
 """
@@ -157,7 +157,7 @@ def group_of(key: Any) -> str:
 
 
 def encode_value(value: Any) -> bytes:
-    """Return the bytes of a value, in the version that Kafka 4.3 would write."""
+    """Return the bytes of a value, in the version that Kafka 4.4 would write."""
     if type(value) is GroupMetadataValue:
         out = bytearray((0, GROUP_METADATA_VALUE_VERSION))
         _encode_group_metadata(value, out)

@@ -1,7 +1,7 @@
 """Encoding and decoding of records of `__transaction_state`; the last record of each transactional id counts.
 
 Key and value each start with an int16, as in `__consumer_offsets`: the key's type (0, the only one) and the value's
-version. v1 of the value is flexible (KIP-890) and is the version that Kafka 4.3 writes; a null value is a tombstone.
+version. v1 of the value is flexible (KIP-890) and is the version that Kafka 4.4 writes; a null value is a tombstone.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def encode_key(transactional_id: str) -> bytes:
 
 
 def encode_value(value: TransactionLogValue) -> bytes:
-    """Return the bytes of a value, in the version that Kafka 4.3 writes."""
+    """Return the bytes of a value, in the version that Kafka 4.4 writes."""
     out = bytearray((0, TRANSACTION_LOG_VALUE_VERSION))
     encoder(TransactionLogValue, TRANSACTION_LOG_VALUE_VERSION)(value, out)
     return bytes(out)

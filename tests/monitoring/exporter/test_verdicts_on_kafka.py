@@ -43,7 +43,7 @@ from tests.monitoring.exporter.cluster_of_groups import (
     produce,
 )
 from tests.monitoring.exporter.scraped import get, of, samples
-from tests.reference.broker import KAFKA_VERSION, LATER_VERSION, KafkaBroker, kafka_libs
+from tests.reference.broker import EARLIER_VERSION, KAFKA_VERSION, KafkaBroker, kafka_libs
 
 pytestmark = [pytest.mark.reference, pytest.mark.full, pytest.mark.timeout(5400)]
 
@@ -249,7 +249,7 @@ def check_outage(broker: KafkaBroker, exporter: str) -> None:
     assert not wrong(said_by_exporter(exporter), GROUPS)
 
 
-@pytest.mark.parametrize("version", [KAFKA_VERSION, LATER_VERSION])
+@pytest.mark.parametrize("version", [EARLIER_VERSION, KAFKA_VERSION])
 def test_each_verdict_is_right(version: str, tmp_path: Path) -> None:
     libs = kafka_libs(version)
     with cluster_of_groups(libs, tmp_path) as broker, going_on(broker), watched(broker) as exporter:
@@ -264,7 +264,7 @@ def test_each_verdict_is_right(version: str, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_each_verdict_of_the_pipeline_and_each_alert_is_right(tmp_path: Path) -> None:
-    libs = kafka_libs(LATER_VERSION)
+    libs = kafka_libs()
     with (
         cluster_of_groups(libs, tmp_path) as broker,
         watched(broker) as exporter,

@@ -26,7 +26,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "conformance.md"
 BEGIN, END = "<!-- begin of the tables: python -m tests.testing.conform.found -->", "<!-- end of the tables -->"
 ORDER = ("Apache Kafka 4.3.0", "Apache Kafka 4.4.0", "kfake", "coordinatord")
 SHOWN_CHARACTERS = 110
-LISTED = "Apache Kafka 4.4.0"
+LISTED = "Apache Kafka 4.3.0"
 BRACKETS = "{}[]"
 COUNTED, COUNTED_ROWS = "kfake", 8
 
@@ -74,7 +74,7 @@ def stored() -> list[dict[str, Any]]:
 
 def tables(brokers: Sequence[dict[str, Any]]) -> str:
     """The part of the page between the marks."""
-    lines = ["| broker | stories | as Kafka 4.3 | different | not played: other settings |", "|---|--:|--:|--:|--:|"]
+    lines = ["| broker | stories | as Kafka 4.4 | different | not played: other settings |", "|---|--:|--:|--:|--:|"]
     for broker in brokers:
         same, differs, not_played = _counts(broker["stories"].values())
         lines.append(f"| {broker['broker']} | {same + differs + not_played} | {same} | {differs or 0} | {not_played} |")
@@ -91,7 +91,7 @@ def tables(brokers: Sequence[dict[str, Any]]) -> str:
     (listed,) = [each for each in brokers if each["broker"] == LISTED] or [{"stories": {}}]
     different = {name: each for name, each in listed["stories"].items() if each["verdict"] == "differs"}
     lines += ["", f"What {LISTED} answers otherwise, by the first difference of each story:", ""]
-    lines += ["| story | request | Kafka 4.3 | Kafka 4.4 |", "|---|---|---|---|"]
+    lines += ["| story | request | Kafka 4.4 | Kafka 4.3 |", "|---|---|---|---|"]
     for name, each in different.items():
         first = each.get("first", {})
         sides = _where(first.get("kafka", ""), first.get("it", ""))
@@ -99,7 +99,7 @@ def tables(brokers: Sequence[dict[str, Any]]) -> str:
         lines.append(f"| {name} | {' | '.join(cells)} |")
     (counted,) = [each for each in brokers if each["broker"] == COUNTED] or [{"stories": {}}]
     lines += ["", f"Most stories differ on {COUNTED} for a few reasons. The most frequent first differences:", ""]
-    lines += [f"| stories | request | Kafka 4.3 | {COUNTED} |", "|--:|---|---|---|"]
+    lines += [f"| stories | request | Kafka 4.4 | {COUNTED} |", "|--:|---|---|---|"]
     firsts = [each["first"] for each in counted["stories"].values() if each.get("first", {}).get("request")]
     kinds = Counter((each["request"], *_where(each["kafka"], each["it"])) for each in firsts)
     for (request, expected, got), count in kinds.most_common(COUNTED_ROWS):

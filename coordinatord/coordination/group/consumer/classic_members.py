@@ -47,11 +47,13 @@ def join(group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironment, 
     """Handle a JoinGroup. The response is sent at once: the coordinator does not wait for other members."""
     request = event.request
     member_id = request.member_id or group.new_member_id()
-    if size_refusal(consumer.members, len(consumer.members), surroundings.limits, member_id) is not None:
+    instance_id, limits = request.group_instance_id, surroundings.limits
+    if not (limits.upgrades or limits.downgrades):  # group.consumer.migration.policy is "disabled"
+        return Result(reply=join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    if size_refusal(consumer.members, consumer.static_members, limits, member_id, instance_id) is not None:
         return Result(reply=join_error(ErrorCode.GROUP_MAX_SIZE_REACHED))
     if not _supports(consumer, request):
         return Result(reply=join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
-    instance_id = request.group_instance_id
     if not request.member_id and instance_id is None and event.require_known_member_id:
         return Result(reply=join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
     if len(member_id) > MAX_ID_CHARACTERS or len(instance_id or "") > MAX_ID_CHARACTERS:
@@ -63,7 +65,7 @@ def join(group: Group, consumer: ConsumerGroup, surroundings: GroupEnvironment, 
     try:
         subscription = read_subscription(request.protocols[0].metadata)
     except DecodeError:
-        return Result(reply=join_error(ErrorCode.UNKNOWN_SERVER_ERROR))
+        return Result(reply=join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     result = Result()
     _join(group, consumer, surroundings, event, member_id, subscription, now_ms, result)
     return result

@@ -15,9 +15,7 @@ from coordinatord.coordination.group.consumer.epoch_record import assigning
 from coordinatord.coordination.group.consumer.epoch_record import begin as begin_account
 from coordinatord.coordination.group.consumer.java_collections.hash_map import (
     SMALLEST_TIMELINE,
-    STRINGS,
     name_set,
-    placed,
     timeline_order,
     timeline_table,
     union,
@@ -145,8 +143,7 @@ def begin(consumer: ConsumerGroup, surroundings: GroupEnvironment, before: Befor
     if name not in assignors:
         name = assignors[0]  # it was an allowed assignor when it was logged
     spec = group_spec(consumer, surroundings, before, member_id)
-    is_new = member_id not in before.member_ids
-    return Assigning(ASSIGNORS[name](spec, surroundings.topics), consumer.epoch, name, member_id if is_new else "")
+    return Assigning(ASSIGNORS[name](spec, surroundings.topics), consumer.epoch, name)
 
 
 def log_target(
@@ -158,13 +155,14 @@ def log_target(
     now_ms: int,
     result: Result,
 ) -> None:
-    """Log the changed targets of members that are still in the group."""
+    """Log the changed targets of members that are still in the group, unless all members have left meanwhile."""
+    if begun.epoch <= consumer.assignment_epoch:
+        return
     present = {member_id: target for member_id, target in wanted.items() if member_id in consumer.members}
     if begun.epoch == consumer.epoch:
         assigning(consumer, present, begun.assignor, topics, now_ms)
     for member_id, target in present.items():
-        # In this step a new member may have received its predecessor's target; Kafka compares with the state before it.
-        if member_id == begun.new_member_id or consumer.target.get(member_id) != target:
+        if consumer.target.get(member_id) != target:
             write(group, *target_record(group.group_id, member_id, target), result)
     write(group, *assignment_epoch_record(group.group_id, begun.epoch, now_ms), result)
 
@@ -175,7 +173,6 @@ def group_spec(consumer: ConsumerGroup, surroundings: GroupEnvironment, before: 
     """
     members = consumer.members
     order = [each for each in timeline_order(before.member_ids, before.slots) if each in members]
-    replaced = [each for each in before.member_ids if each not in members]
     if member_id not in before.member_ids:
         order.append(member_id)
     read = SubscribedTopics(surroundings.topics, consumer.resolved)
@@ -184,10 +181,7 @@ def group_spec(consumer: ConsumerGroup, surroundings: GroupEnvironment, before: 
         member = members[each]
         topic_ids, names = read.of(member.topics, member.expression, before.names if each == member_id else None)
         specs[each] = MemberSpec(member.rack_id, member.instance_id, topic_ids, consumer.target.get(each, {}), names)
-    # Kafka puts the new member into a map beside its predecessor, which it then removes: the order is that of a map
-    # with both.
-    is_put_first = bool(replaced) and placed(STRINGS, [member_id, *replaced])[0] == member_id
-    return GroupSpec(specs, consumer.is_homogeneous(), len(order) + 1 if is_put_first else 0)
+    return GroupSpec(specs, consumer.is_homogeneous())
 
 
 class SubscribedTopics:

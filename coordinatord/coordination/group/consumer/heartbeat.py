@@ -13,10 +13,15 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from coordinatord.coordination.group.consumer.epoch_record import moved
-from coordinatord.coordination.group.consumer.group_epoch import Before, refresh_epoch, update_target
+from coordinatord.coordination.group.consumer.group_epoch import (
+    Before,
+    preferred_assignor,
+    refresh_epoch,
+    update_target,
+)
 from coordinatord.coordination.group.consumer.leaving import leave, replace_static_member
 from coordinatord.coordination.group.consumer.patterns import Change, update_expression
-from coordinatord.coordination.group.consumer.rebalance_triggers import member_changed
+from coordinatord.coordination.group.consumer.rebalance_triggers import assignor_changed, member_changed
 from coordinatord.coordination.group.consumer.reconcile import Reconciliation
 from coordinatord.coordination.group.consumer.records import current_record, member_record
 from coordinatord.coordination.group.consumer.sessions import await_revocation, keep_alive, revoked
@@ -109,6 +114,7 @@ def steady(
         or request.rebalance_timeout_ms != NOT_SET
         or member.classic is not None
         or consumer.expressions
+        or len(consumer.assignors) > 1  # any heartbeat may then change the preferred one
         or consumer.topics_version != surroundings.topics.version
         or client_id != member.client_id
         or client_host != member.client_host
@@ -142,8 +148,8 @@ def _refusal(
         refusal = upgrade_refusal(group, surroundings, result)
     if refusal is not None:
         return refusal
-    members = group.members if consumer is None else consumer.members
-    refusal = size_refusal(members, len(members), limits, member_id)
+    kept: Group | ConsumerGroup = group if consumer is None else consumer
+    refusal = size_refusal(kept.members, kept.static_members, limits, member_id, request.instance_id)
     if refusal is None and consumer is not None:
         refusal = member_refusal(group.group_id, consumer, request)
     if refusal is None and request.subscribed_topic_regex:
@@ -166,6 +172,8 @@ def _accept(
     epoch_before = consumer.assignment_epoch
     is_unlisted = request.instance_id is not None and request.instance_id not in consumer.static_members
     order = Before.of(consumer, request.subscribed_topic_names, joins=request.member_epoch == 0, converted=is_classic)
+    default = surroundings.limits.assignors[0]
+    assignor_before = preferred_assignor(consumer, default)
     before = _member(group, consumer, event, result)
     said = _updated(before, event)
     if said is not before and said != before:
@@ -175,8 +183,12 @@ def _accept(
         may_describe=event.may_describe, is_converted=is_classic,
     )  # fmt: skip
     changed = said.topics != before.topics
-    if changed or expression is Change.KNOWN:
-        trigger = member_changed(before, said, result, is_converted=is_classic)
+    assignor = preferred_assignor(consumer, default, said.assignor)
+    if changed or expression is Change.KNOWN or assignor != assignor_before:
+        if changed or expression is Change.KNOWN:
+            trigger = member_changed(before, said, result, is_converted=is_classic)
+        else:
+            trigger = assignor_changed(said, assignor_before, assignor)
         refresh_epoch(group, consumer, surroundings, trigger, now_ms, result)
     elif consumer.topics_version != surroundings.topics.version:
         refresh_epoch(group, consumer, surroundings, None, now_ms, result)

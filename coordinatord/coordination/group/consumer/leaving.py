@@ -16,6 +16,7 @@ from coordinatord.coordination.group.consumer.epoch_record import departing, mov
 from coordinatord.coordination.group.consumer.group_epoch import raise_epoch
 from coordinatord.coordination.group.consumer.rebalance_triggers import members_went
 from coordinatord.coordination.group.consumer.records import (
+    assignment_epoch_record,
     current_record,
     expression_tombstone,
     member_record,
@@ -108,6 +109,8 @@ def fence(
         write(group, *expression_tombstone(group_id, expression), result)
         consumer.asked.pop(expression, None)
     raise_epoch(group, consumer, consumer.hash_of(surroundings.topics), members_went(members, cause), now_ms, result)
+    if not staying:  # the next member's assignment is due at once
+        write(group, *assignment_epoch_record(group_id, consumer.epoch, 0), result)
 
 
 def replace_static_member(

@@ -48,6 +48,12 @@ def member_changed(
     return Trigger(Why.SUBSCRIPTION_CHANGED, f"{who} {_subscribes(before, after)}", member_id)
 
 
+def assignor_changed(member: ConsumerMember, before: str, after: str) -> Trigger:
+    """Return the trigger for a member whose preferred assignor changes that of the group."""
+    text = f"{_who(member)} prefers another assignor: the group's is {after} (before: {before})"
+    return Trigger(Why.METADATA_CHANGED, text, member.member_id)
+
+
 def expressions_resolved(
     changed: Mapping[str, tuple[frozenset[str], frozenset[str]]], asked: Mapping[str, Trigger]
 ) -> Trigger:

@@ -141,8 +141,6 @@ class Assigning:
     epoch: int
     """The group epoch when the computation started."""
     assignor: str
-    new_member_id: str
-    """The member that sent the request, if it is new."""
     is_void: bool = False
     """A member has replaced another since: start again."""
     heard: Any = None

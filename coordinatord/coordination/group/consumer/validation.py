@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Container
 from typing import NamedTuple
 
 from coordinatord.coordination.group.consumer.expressions import InvalidExpression, compile_expression
@@ -90,9 +90,11 @@ def group_refusal(group: Group, limits: Limits, member_epoch: int) -> Refusal | 
     return None
 
 
-def size_refusal(members: Iterable[str], size: int, limits: Limits, member_id: str) -> Refusal | None:
-    """Return the error if group.consumer.max.size is reached and the member is new."""
-    if size < limits.max_size or (member_id and member_id in members):
+def size_refusal(
+    members: Collection[str], static_members: Container[str], limits: Limits, member_id: str, instance_id: str | None
+) -> Refusal | None:
+    """Return the error if group.consumer.max.size is reached and the member is new, and no static member comes back."""
+    if len(members) < limits.max_size or (member_id and member_id in members) or instance_id in static_members:
         return None
     return Refusal(
         ErrorCode.GROUP_MAX_SIZE_REACHED,

@@ -82,14 +82,3 @@ def test_hashes_of_long_ids_are_not_kept() -> None:
     long = [f"{number}-{'x' * 300}" for number in range(100)]
     assert sorted(collected(STRINGS, long)) == sorted(long)
     assert _hash.cache_info().currsize == before
-
-
-def test_a_member_that_is_gone_leaves_its_table_larger() -> None:
-    """As in Kafka when a static member replaces another one: both are in the map for a moment."""
-    members = {f"member-{number}": member(T1) for number in range(13)}
-    table = collected(STRINGS, members)
-    del members["member-5"]
-    table.remove("member-5")
-    result = assign("uniform", GroupSpec(members, True, peak=13), Topics({T1: 12}))
-    assert list(result) == list(table)
-    assert list(result) != list(assign("uniform", GroupSpec(members, True), Topics({T1: 12})))

@@ -20,10 +20,7 @@ def topic_sizes(spec: GroupSpec, topics: TopicsImage) -> dict[UUID, int]:
 
 def member_order(spec: GroupSpec, work: Work) -> Generator[None, None, list[str]]:
     """Return the member ids in the iteration order of the HashMap that TargetAssignmentBuilder makes."""
-    capacity = SMALLEST_TABLE
-    while spec.peak > capacity * 3 // 4:
-        capacity *= 2
-    table = HashTable(STRINGS, capacity)
+    table = HashTable(STRINGS, SMALLEST_TABLE)
     for member_id in spec.members:
         table.put(member_id)
         if work.done(2 + len(member_id) // 16):

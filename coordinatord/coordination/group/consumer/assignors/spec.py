@@ -48,8 +48,6 @@ class GroupSpec:
     members: Mapping[str, MemberSpec]
     homogeneous: bool
     """True if all members subscribe to the same topics."""
-    peak: int = 0
-    """Entries of Kafka's map of members at its largest, if some were removed again: a static member's predecessor."""
     assignable: Mapping[UUID, frozenset[int]] | None = None
     """The partitions that may be assigned, in a share group: those with an initialised state. None: all."""
 
