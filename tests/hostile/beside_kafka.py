@@ -25,7 +25,7 @@ from kafka_wire.api.api_versions import ApiVersionsRequest
 from tests.daemon import REPOSITORY, running
 from tests.hostile.attacks import ATTACKS, SETTINGS
 from tests.hostile.turns import Peer
-from tests.reference.broker import LATER_VERSION, kafka_libs, running_broker
+from tests.reference.broker import kafka_libs, running_broker
 
 SECONDS = 5.0
 """How long an attack lasts, its preparations included."""
@@ -64,7 +64,7 @@ def coordinatord(name: str, directory: Path) -> Iterator[Subject]:
 @contextmanager
 def kafka(name: str, directory: Path) -> Iterator[Subject]:
     """A broker."""
-    with running_broker(kafka_libs(LATER_VERSION), directory, SETTINGS.get(name, {})) as broker:
+    with running_broker(kafka_libs(), directory, SETTINGS.get(name, {})) as broker:
         yield Subject(broker.port, broker.process.pid)
 
 
