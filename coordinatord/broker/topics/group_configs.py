@@ -136,6 +136,9 @@ _ROWS = [
 
 TABLE: dict[str, TopicConfig] = {row.name: row for row in _ROWS}
 
+_FAMILIES = ((SESSION_TIMEOUT, HEARTBEAT_INTERVAL), (SHARE_SESSION_TIMEOUT, SHARE_HEARTBEAT_INTERVAL))
+"""The first must be greater than the second."""
+
 BOUNDS = {
     name: tuple(f"group.{family}.{bound}.{rest}" for bound in ("min", "max"))
     for name in (*(interval for _, interval in _FAMILIES), *TABLE)
@@ -143,9 +146,6 @@ BOUNDS = {
     if f"group.{name}" in TABLE[name].broker_names
 }
 """Broker settings that are the bounds of a group's settings. Values that were set under other bounds are capped."""
-
-_FAMILIES = ((SESSION_TIMEOUT, HEARTBEAT_INTERVAL), (SHARE_SESSION_TIMEOUT, SHARE_HEARTBEAT_INTERVAL))
-"""The first must be greater than the second."""
 
 
 class GroupConfigs:

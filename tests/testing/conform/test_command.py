@@ -49,7 +49,7 @@ def test_a_broker_that_answers_as_kafka(daemon: Daemon) -> None:
     told = asked(daemon, *FAST)
     assert told.exit_code == 0, told.output
     assert any(re.fullmatch(r"all +3 +· +·", line) for line in lines(told)), told.output
-    assert re.search(r"(\d+) answers compared with those of Apache Kafka 4.3: \1 are the same", lines(told)[-1])
+    assert re.search(r"(\d+) answers compared with those of Apache Kafka 4.4: \1 are the same", lines(told)[-1])
 
 
 def test_a_broker_that_answers_otherwise(daemon: Daemon, tmp_path: Path) -> None:

@@ -88,11 +88,3 @@ def test_stories_share_a_broker_unless_their_settings_differ_or_one_is_to_be_alo
         assert all(to_start_with(member) == settings for member in members)
         assert len(members) == 1 or not any(member.alone for member in members)
     assert len(groups[0][1]) == max(len(members) for _settings, members in groups)
-
-
-def test_a_story_of_a_later_kafka_needs_a_broker_with_its_versions() -> None:
-    told = replace(story(("Heartbeat", 4)), kafka="4.4.0")
-    assert reason(told, Broker(SETTINGS, ALL_VERSIONS)) == ""
-    assert reason(told, Broker(SETTINGS, ALL_VERSIONS | {ApiKey.API_VERSIONS: (0, 4)})).startswith(
-        "is about Kafka 4.4.0"
-    )
