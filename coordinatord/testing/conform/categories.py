@@ -26,6 +26,7 @@ CHAPTERS = (
     Chapter("Consumer groups: static members", "KIP-848", r"consumer_(static|commits_of_static).*"),
     Chapter("Consumer groups: offsets", "KIP-848", r"consumer_(commit|fetch|offset).*"),
     Chapter("Consumer groups: heartbeats, assignment and admin", "KIP-848", r"consumer_.*"),
+    Chapter("Share groups", "KIP-932", r"share_.*"),
     Chapter("Member ids given first", "KIP-394", r"pending_.*|join_(member_id_required|pending|without).*|.*_pending"),
     Chapter("Static members", "KIP-345", r"static_.*|.*_static(_.*)?|heartbeat_static|join_fenced"),
     Chapter("Leaving, one or several members", "KIP-345", r"leave_.*"),

@@ -125,13 +125,13 @@ def test_alter_configs_replaces_all(world: World) -> None:
             "g",
             [("share.session.timeout.ms", SET, "60001")],
             ErrorCode.INVALID_CONFIG,
-            "share.session.timeout.ms must be less than or equal to group.share.max.session.timeout.ms",
+            "share.session.timeout.ms must be in the range 45000 to 60000 inclusive.",
         ),
         (
             "g",
             [("share.delivery.count.limit", SET, "11")],
             ErrorCode.INVALID_CONFIG,
-            "share.delivery.count.limit must be less than or equal to group.share.max.delivery.count.limit",
+            "share.delivery.count.limit must be in the range 2 to 10 inclusive.",
         ),
         (
             "g",
