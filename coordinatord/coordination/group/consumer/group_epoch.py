@@ -72,8 +72,8 @@ def preferred_assignor(consumer: ConsumerGroup, default: str, said: str | None =
     assignor that no other member requests comes first (among those that share a bucket, as "range" and "uniform" do).
     """
     asked = consumer.assignors
-    if len(asked) < 2:
-        return next(iter(asked), default)
+    if not asked:
+        return default
     order = timeline_order(asked, SMALLEST_TIMELINE)
     if said is not None and asked[said] == 1:
         order.insert(0, said)
