@@ -48,6 +48,7 @@ HOT = {
     ),
     "coordinatord/coordination/service": "groups ledger ledger_writer",
     "coordinatord/coordination/service/apis": "consumer_groups find_coordinator membership offsets",
+    "coordinatord/coordination/share/coordinator": "coordinator",
     "coordinatord/coordination/transactions": "coordinator",
     "coordinatord/server/fastpath": "commit_shape commits consumer_heartbeats heartbeats",
     "protocol/kafka_wire": "framing lengths",

@@ -46,6 +46,18 @@ RANGES = {
     "connections.authentication.timeout.ms": (1, INT),
     "storage.lease.ms": (1_000, 600_000),
     "storage.leaders": (1, 500),
+    "group.share.delivery.count.limit": (2, 10),
+    "group.share.max.delivery.count.limit": (5, 25),
+    "group.share.min.delivery.count.limit": (2, 5),
+    "group.share.partition.max.record.locks": (100, 10_000),
+    "group.share.max.partition.max.record.locks": (2_000, 10_000),
+    "group.share.min.partition.max.record.locks": (100, 2_000),
+    "group.share.record.lock.duration.ms": (1_000, 3_600_000),
+    "group.share.max.record.lock.duration.ms": (30_000, 3_600_000),
+    "group.share.min.record.lock.duration.ms": (1_000, 30_000),
+    "group.share.max.size": (1, 1_000),
+    "max.share.partitions": (1, INT),
+    "share.coordinator.snapshot.update.records.per.snapshot": (0, 500),
 }
 """Least and largest value of integer settings for which Kafka has no such range, or another one."""
 

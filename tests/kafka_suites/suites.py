@@ -82,6 +82,6 @@ REASONS: Mapping[str, str] = {
     "topic exists from the start",
     "TxnOffsetCommitRequestTest": "it creates `__transaction_state` by CreateTopics, which is refused: the topic is "
     "made at its first use",
-    "GroupsCommandTest.testGroupCommand": "it lists a share group; share groups are not served",
+    "GroupsCommandTest.testGroupCommand": "it lists a share group; share groups are not enabled by default",
 }
 """Why tests that pass on Kafka do not here: by class and method, or by class."""

@@ -163,7 +163,7 @@ class ConfigApis:
             name,
             self.groups.value(group_id, row),
             False,
-            synonyms[0].source,
+            synonyms[0].source if synonyms else ConfigSource.DEFAULT,
             False,
             _shown(synonyms) if request.include_synonyms else [],
             row.type,
