@@ -109,7 +109,7 @@ def consume(broker: reference.KafkaBroker) -> Iterator[str]:
 
 def main() -> None:
     """Record the files."""
-    libs = reference.kafka_libs(reference.LATER_VERSION)
+    libs = reference.kafka_libs(reference.KAFKA_VERSION)
     with tempfile.TemporaryDirectory() as directory:
         with reference.running_broker(libs, Path(directory), SETTINGS) as broker:
             topic_id = asyncio.run(prepare(broker.port))
@@ -120,7 +120,7 @@ def main() -> None:
         [segment] = sorted((data_dir / "__share_group_state-0").glob("*.log"))
         GOLDEN.mkdir(parents=True, exist_ok=True)
         (GOLDEN / segment.name).write_bytes(segment.read_bytes())
-    story = {"kafka": reference.LATER_VERSION, "group": GROUP, "topic_id": topic_id.hex(), "states": found}
+    story = {"kafka": reference.KAFKA_VERSION, "group": GROUP, "topic_id": topic_id.hex(), "states": found}
     (GOLDEN / "story.json").write_text(json.dumps(story, indent=1) + "\n")
 
 

@@ -38,4 +38,4 @@ def record(libs: Path) -> None:
 if __name__ == "__main__":
     from tests.reference import broker
 
-    record(broker.kafka_libs(broker.LATER_VERSION))
+    record(broker.kafka_libs(broker.KAFKA_VERSION))

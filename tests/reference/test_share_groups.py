@@ -178,7 +178,7 @@ def test_kafka_answers_and_logs_the_same(tmp_path: Path) -> None:
         return await played(await RawClient.connect(broker.HOST, port))
 
     settings = {name: value for name, value in SETTINGS.items() if "rebalance.protocols" not in name}
-    libs = broker.kafka_libs(broker.LATER_VERSION)
+    libs = broker.kafka_libs(broker.KAFKA_VERSION)
     with broker.running_broker(libs, tmp_path / "kafka", {**settings, **ONE_PARTITION}) as kafka:
         theirs = asyncio.run(kafkas(kafka.port))
     mine = run(ours())

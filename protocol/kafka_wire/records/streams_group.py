@@ -28,6 +28,8 @@ class StreamsGroupMetadataValue:
     last_assignment_configs: list[LastAssignmentConfig] | None = array(
         LastAssignmentConfig, "0+", nullable="0+", tagged="0+", tag=1
     )
+    stored_description_topology_epoch: int = int32("0+", default=-1, tagged="0+", tag=2)
+    failed_description_topology_epoch: int = int32("0+", default=-1, tagged="0+", tag=3)
 
 
 @message(versions="0", api_key=19)

@@ -29,6 +29,7 @@ public final class MessageCheck {
         "org.apache.kafka.common.message.%s",
         "org.apache.kafka.coordinator.group.generated.%s",
         "org.apache.kafka.coordinator.transaction.generated.%s",
+        "org.apache.kafka.coordinator.share.generated.%s",
         "org.apache.kafka.common.metadata.%s",
     };
     private static final HexFormat HEX = HexFormat.of();
