@@ -319,6 +319,7 @@ def test_the_number_of_share_partitions_is_limited() -> None:
     assert [each.error for each in world.initialize(2)] == [ErrorCode.NONE]
 
 
+@pytest.mark.interpreted  # the limit is a constant in C
 def test_the_number_of_state_batches_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coordinator_module, "MAX_STATE_BATCHES", 3)
     world = World()
