@@ -25,10 +25,12 @@ from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.list_groups import ListGroupsRequest
 from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
+from kafka_wire.api.share_group_describe import DescribedGroup as SharedGroup
+from kafka_wire.api.share_group_describe import ShareGroupDescribeRequest
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import read_header
 from kafka_wire.records.key_values import key_values
-from kafka_wire.records.rebalance_ledger import LEDGER_TOPIC, Cause, Outcome, unreadable
+from kafka_wire.records.rebalance_ledger import LEDGER_TOPIC, Cause, Outcome, Redelivery, unreadable
 
 CLIENT_ID = "coordinatord-groups"
 EARLIEST = -2
@@ -54,6 +56,12 @@ CAUSES = {
     Cause.GROUP_FULL: "was dropped: group.max.size is reached",
 }
 
+REDELIVERIES = {
+    Redelivery.LOCK_EXPIRED: "did not acknowledge them before their lock expired",
+    Redelivery.RELEASED: "released them",
+    Redelivery.MEMBER_GONE: "ended its share session, or lost its connection",
+    Redelivery.RENEWED_TOO_LATE: "renewed locks that it no longer had",
+}
 
 _HERE = "coordinatord.cli.group_commands"
 _RESET = "coordinatord.cli.reset"
@@ -95,7 +103,8 @@ def groups() -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the JSON records, one per line, oldest first.")
 def why(group: str, bootstrap: str, last: int, as_json: bool) -> None:
-    """Show why GROUP rebalanced: the causes, late and dropped members, and moved partitions.
+    """Show why GROUP rebalanced: the causes, late and dropped members, and moved partitions. Of a share group: which
+    records it gets again, and why.
 
     Reads the topic __rebalances, which has the rebalances of the last days, of deleted groups too.
     """
@@ -112,9 +121,9 @@ def why(group: str, bootstrap: str, last: int, as_json: bool) -> None:
 
 
 def look_up(bootstrap: str, group: str, last: int) -> tuple[Any, list[dict[str, Any]] | None]:
-    """Return the group as in ConsumerGroupDescribe, or as in DescribeGroups if it is a classic group, and the records
-    of its last rebalances, oldest first; None instead of records if the cluster has no such topic. Raises WireError,
-    also for a share or streams group.
+    """Return the group as in ConsumerGroupDescribe or ShareGroupDescribe, or as in DescribeGroups if it is a classic
+    group, and the records of its last rebalances, or of a share group's redeliveries, oldest first; None instead of
+    records if the cluster has no such topic. Raises WireError, also for a streams group.
     """
     with Wire(bootstrap, CLIENT_ID) as wire:
         metadata = wire.ask(MetadataRequest([MetadataRequestTopic(name=LEDGER_TOPIC)], False))
@@ -145,6 +154,8 @@ def _described(wire: Wire, group: str) -> Any:
     found = wire.ask(DescribeGroupsRequest([group])).groups[0]
     if is_absent(found):
         kinds = {each.group_id: each.group_type for each in wire.ask(ListGroupsRequest()).groups}
+        if kinds.get(group) == "share":
+            return wire.ask(ShareGroupDescribeRequest([group])).groups[0]
         if kinds.get(group) in KAFKAS_TOOLS:
             raise WireError(elsewhere(group, kinds[group]))
     return found
@@ -210,12 +221,16 @@ def told(group: str, state: Any, records: list[dict[str, Any]] | None) -> Iterat
     else:
         size = len(state.members)
         members = f"{size} member{'' if size == 1 else 's'}"
-        protocol = f", assigned by {state.protocol_data}" if state.protocol_data else ""
-        yield f"Group {group} is {state.group_state}: {members}{protocol}."
+        if isinstance(state, SharedGroup):
+            yield f"Share group {group} is {state.group_state}: {members}."
+        else:
+            protocol = f", assigned by {state.protocol_data}" if state.protocol_data else ""
+            yield f"Group {group} is {state.group_state}: {members}{protocol}."
+    what = "redelivery" if isinstance(state, SharedGroup) else "rebalance"
     if records is None:
         yield NO_LEDGER
     elif not records:
-        yield "No rebalance of this group is recorded; records are kept for seven days."
+        yield f"No {what} of this group is recorded; records are kept for seven days."
     for record in reversed(records or ()):
         yield ""
         yield from story(record)
@@ -228,6 +243,9 @@ def story(record: dict[str, Any]) -> Iterator[str]:
     reason = unreadable(record)
     if reason is not None:
         yield f"One rebalance is not shown: its record {reason}."
+        return
+    if record.get("group_type") == "share":
+        yield from redelivery(record)
         return
     if record.get("group_type") == "consumer":
         yield from epoch_story(record)
@@ -261,6 +279,17 @@ def story(record: dict[str, Any]) -> Iterator[str]:
         if any(slowest["member_id"] == each["member_id"] for each in record["dropped"]):
             doing = "was waited for and did not come"
         yield f"  slowest: {slowest['member_id']} {doing}, {seconds(slowest['after_ms'])}"
+
+
+def redelivery(record: dict[str, Any]) -> Iterator[str]:
+    """Describe records of a share group that are delivered again, in two lines."""
+    count, archived, first, last = (record[name] for name in ("count", "archived", "first_offset", "last_offset"))
+    records = f"{count} record{'' if count == 1 else 's'} of {record['topic']}-{record['partition']}"
+    offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
+    yield f"{utc(record['at_ms'])}  {records}, {offsets}"
+    yield f"  why: {record['member_id']} {REDELIVERIES.get(record['cause'], record['cause'])}"
+    if archived:
+        yield f"  {archived} of them will not come again: delivered {record['delivery_count']} times"
 
 
 def _changes(record: dict[str, Any]) -> str:

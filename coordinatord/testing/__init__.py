@@ -37,12 +37,18 @@ if TYPE_CHECKING:
     from coordinatord.testing.problems import NeverFired as NeverFired
     from coordinatord.testing.problems import NotInTime as NotInTime
     from coordinatord.testing.problems import OnlyHere as OnlyHere
+    from coordinatord.testing.share_groups import AcquiredRecord as AcquiredRecord
+    from coordinatord.testing.share_groups import Redelivery as Redelivery
+    from coordinatord.testing.share_groups import ShareGroup as ShareGroup
+    from coordinatord.testing.share_groups import ShareGroupView as ShareGroupView
+    from coordinatord.testing.share_groups import SharePartition as SharePartition
     from coordinatord.testing.views import GroupView as GroupView
     from coordinatord.testing.views import MemberView as MemberView
     from coordinatord.testing.views import Rebalance as Rebalance
     from coordinatord.testing.views import Record as Record
 
 __all__ = [
+    "AcquiredRecord",
     "Fault",
     "Group",
     "GroupView",
@@ -55,10 +61,15 @@ __all__ = [
     "OnlyHere",
     "Rebalance",
     "Record",
+    "Redelivery",
+    "ShareGroup",
+    "ShareGroupView",
+    "SharePartition",
     "Transaction",
 ]
 
 _MODULES = {
+    "AcquiredRecord": "share_groups",
     "Fault": "faults",
     "Group": "groups",
     "GroupView": "views",
@@ -71,6 +82,10 @@ _MODULES = {
     "OnlyHere": "problems",
     "Rebalance": "views",
     "Record": "views",
+    "Redelivery": "share_groups",
+    "ShareGroup": "share_groups",
+    "ShareGroupView": "share_groups",
+    "SharePartition": "share_groups",
     "Transaction": "groups",
 }
 

@@ -16,6 +16,7 @@ from coordinatord.testing.groups import TIMEOUT_S, Group, Transaction
 from coordinatord.testing.links import Link
 from coordinatord.testing.problems import KafkaError, OnlyHere
 from coordinatord.testing.servers import Elsewhere, server_for
+from coordinatord.testing.share_groups import ShareGroup
 from coordinatord.testing.views import Record, TopicPartition
 from coordinatord.testing.waits import Looking, Waited
 from coordinatord.testing.wire import Header, Wire
@@ -286,6 +287,15 @@ class Kafka:
         """Return a group, which need not exist yet."""
         self._used_groups[group_id] = None
         return Group(self._link, group_id, self)
+
+    def share_group(self, group_id: str) -> ShareGroup:
+        """Return a share group (KIP-932), which need not exist yet."""
+        self._used_groups[group_id] = None
+        return ShareGroup(self._link, group_id, self)
+
+    def configure_group(self, group_id: str, settings: Mapping[str, object]) -> None:
+        """Set settings of a group, by Kafka's names: "share.auto.offset.reset". Raises KafkaError."""
+        self._wire.configure_group(group_id, {name: str(value) for name, value in settings.items()})
 
     def committed(self, group_id: str) -> dict[TopicPartition, int]:
         """Return the committed offset of a group by partition, which the group reads next. {} if there are none."""

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 from coordinatord.base.observe.logger import copied
 from coordinatord.server.control.faults import NO_FAULT_FOR
 from coordinatord.testing.problems import KafkaError
+from coordinatord.testing.share_groups import ShareGroup, ShareGroupView
 from coordinatord.testing.views import GroupView
 
 if TYPE_CHECKING:
     from coordinatord.testing.kafka import Kafka
+    from coordinatord.testing.links import Link
 
 SHOWN_REBALANCES = 10
 MAX_LOG_LINES = 2_000
@@ -28,12 +30,12 @@ def sections(kafka: Kafka) -> list[tuple[str, str]]:
         return []
     found = []
     try:
-        groups = [GroupView.of(link.call("group", group=name)) for name in link.call("groups")["groups"]]
+        groups = [_group(link, name) for name in link.call("groups")["groups"]]
         faults, requests = link.call("all_faults")["faults"], link.call("last_requests")["last"]
     except KafkaError as error:
         return [("kafka", str(error))]
     if groups:
-        found.append(("kafka: what the groups went through", "\n".join(map(_group, groups))))
+        found.append(("kafka: what the groups went through", "\n".join(groups)))
     if faults:
         told = [f"{each['told']}: {each['hits']} of {each['matched']} requests" for each in faults]
         found.append(("kafka: faults", "\n".join(told)))
@@ -60,7 +62,9 @@ def leftovers(kafka: Kafka) -> list[str]:
         members = [each for each in view.members if each.instance_id is None and (each.client_id or "") in connected]
         if members:
             who = ", ".join(each.client_id or each.member_id for each in members)
-            found.append(f"group {name} still has {len(members)} members ({who}): close them")
+            acquired = len(ShareGroup(link, name, kafka).acquired) if view.protocol == "share" else 0
+            holding = f", which have {acquired} records acquired" if acquired else ""
+            found.append(f"group {name} still has {len(members)} members ({who}){holding}: close them")
     for name in link.call("transactions")["transactions"]:
         if link.call("transaction", transactional_id=name)["state"] == "Ongoing":
             found.append(f"transactional id {name} has an open transaction: commit or abort it")
@@ -82,11 +86,19 @@ def logged(lines: list[str]) -> Iterator[None]:
         yield
 
 
-def _group(view: GroupView) -> str:
-    lines = [f"{view}"[0].upper() + f"{view}"[1:] + "."]
+def _group(link: Link, group_id: str) -> str:
+    view = GroupView.of(link.call("group", group=group_id))
+    if view.protocol == "share":
+        shown = ShareGroupView.of(link.call("share_group", group=group_id))
+        return "\n".join([_sentence(shown), *(f"  {each}" for each in shown.redeliveries[-SHOWN_REBALANCES:])])
+    lines = [_sentence(view)]
     for each in view.rebalances[-SHOWN_REBALANCES:]:
         lines.append(f"  {_time(each.record['began_ms'])}  {each}")
     return "\n".join(lines)
+
+
+def _sentence(view: object) -> str:
+    return f"{view}"[0].upper() + f"{view}"[1:] + "."
 
 
 def _requests(client: str, noted: list[dict[str, Any]]) -> str:

@@ -14,12 +14,17 @@ OWN_LISTENER = "TESTS"
 
 TEST_SETTINGS: Mapping[str, str] = {
     "connections.max.idle.ms": str(1 << 53),  # the clock may jump by days
+    "group.coordinator.rebalance.protocols": "classic,consumer,share",
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.heartbeat.interval.ms": "20",
     "group.consumer.min.heartbeat.interval.ms": "10",
     "group.consumer.min.session.timeout.ms": "100",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "10",
+    "group.share.assignment.interval.ms": "0",
+    "group.share.heartbeat.interval.ms": "20",
+    "group.share.min.heartbeat.interval.ms": "10",
+    "group.share.min.session.timeout.ms": "100",
     "listeners": f"{HOST}:0",
     "log.flush": "never",
     "rebalance.ledger.topic.enable": "false",

@@ -22,6 +22,11 @@ from kafka_wire.api.delete_groups import DeleteGroupsRequest
 from kafka_wire.api.delete_topics import DeleteTopicsRequest
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
+from kafka_wire.api.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -39,6 +44,7 @@ VERSIONS: dict[type[Any], int] = {
     DeleteTopicsRequest: 5,
     FetchRequest: 12,
     FindCoordinatorRequest: 4,
+    IncrementalAlterConfigsRequest: 1,
     ListOffsetsRequest: 6,
     MetadataRequest: 10,
     OffsetFetchRequest: 8,
@@ -51,6 +57,8 @@ RETRY_S = 0.02
 MAX_BYTES = 16 << 20
 EARLIEST, LATEST = -2, -1
 READ_COMMITTED = 1
+GROUP_RESOURCE = 32
+"""The type of a resource of IncrementalAlterConfigs."""
 
 RETRIED = frozenset(
     {
@@ -193,6 +201,15 @@ class Wire:
         elif error is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise KafkaError(f"Topic {name} cannot be made: {(made.error_message or error.name).rstrip('.')}.")
         return error
+
+    def configure_group(self, group_id: str, settings: dict[str, str]) -> None:
+        """Set settings of a group. Raises KafkaError if the broker rejects them."""
+        configs = [AlterableConfig(name, 0, value) for name, value in settings.items()]
+        resource = AlterConfigsResource(GROUP_RESOURCE, group_id, configs)
+        (done,) = self.ask(IncrementalAlterConfigsRequest([resource])).responses
+        if done.error_code:
+            message = done.error_message or ErrorCode(done.error_code).name
+            raise KafkaError(f"Group {group_id} cannot be configured: {message.rstrip('.')}.")
 
     def delete_topics(self, names: Sequence[str]) -> None:
         """Delete the topics that exist, and wait until the broker has completed the deletion: Kafka's controller

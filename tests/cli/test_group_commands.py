@@ -209,13 +209,13 @@ def test_why_of_a_group_of_another_type(here: Here, monkeypatch: pytest.MonkeyPa
 
     def answer(wire: Wire, request: object, newest: int = 32_767) -> object:
         if isinstance(request, ListGroupsRequest):
-            return ListGroupsResponse(groups=[ListedGroup("sharers", "share", "Stable", "share")])
+            return ListGroupsResponse(groups=[ListedGroup("streamers", "streams", "Stable", "streams")])
         return ask(wire, request, newest)
 
     monkeypatch.setattr(Wire, "ask", answer)
-    assert here("groups", "why", "sharers", status=1) == (
-        "coordinatord: group sharers is a share group, which is not supported here: Kafka's kafka-share-groups.sh "
-        "shows it (--describe --group).\n"
+    assert here("groups", "why", "streamers", status=1) == (
+        "coordinatord: group streamers is a streams group, which is not supported here: Kafka's "
+        "kafka-streams-groups.sh shows it (--describe --group).\n"
     )
     assert "Group nobody does not exist now." in here("groups", "why", "nobody")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from coordinatord.testing import Group, Kafka
+from coordinatord.testing import Group, Kafka, ShareGroup
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "testing.md").read_text()
@@ -17,6 +17,8 @@ def test_each_method_that_it_names_is_there() -> None:
         assert hasattr(Kafka, name), name
     for name in re.findall(r"`(?:with )?group\.(\w+)\(", PAGE):
         assert hasattr(Group, name), name
+    for name in re.findall(r"`share\.(\w+)", PAGE):
+        assert hasattr(ShareGroup, name), name
 
 
 def test_each_fault_is_there() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
 from coordinatord.base.budget import Budget
 from coordinatord.broker.log.data_dir import DataDirectory
@@ -16,7 +17,6 @@ from coordinatord.broker.log.errors import LogFailed, StoreAway
 from coordinatord.broker.log.writer import LogWriter
 from coordinatord.broker.topics import Topics
 from coordinatord.broker.topics.names import LEDGER_TOPIC
-from coordinatord.coordination.group.state import Group
 from coordinatord.transport.cluster.partitioner import partition_for
 from kafka_wire.records.batch import KeyValues
 
@@ -24,8 +24,15 @@ DELAY_S = 0.25
 """Seconds for which records are collected. A crash loses the collected records; their log lines are written already."""
 
 
+class Named(Protocol):
+    """Something that has a group's id."""
+
+    @property
+    def group_id(self) -> str: ...
+
+
 class LedgerWriter:
-    """A buffer of records. Ledger calls `append` for each; `record` encodes the record when it is written."""
+    """A buffer of records. The ledgers call `append` for each; `record` encodes the record when it is written."""
 
     def __init__(
         self,
@@ -47,7 +54,7 @@ class LedgerWriter:
         self._to_topic = to_topic
         self._unwritten: dict[int, list[tuple[str, Callable[[], bytes]]]] = {}  # (group id, record) by partition
 
-    def append(self, group: Group, record: Callable[[], bytes]) -> None:
+    def append(self, group: Named, record: Callable[[], bytes]) -> None:
         """Write a record within `DELAY_S`, or as soon after as turns allow."""
         if not self._unwritten:
             self._loop.call_later(DELAY_S, self._write)

@@ -3,6 +3,7 @@
 partition/          pure: one share partition, as the leader of the partition keeps it
 sessions.py         pure: share sessions
 leader.py           the share partitions that this node leads: the shell around the two
+redeliveries.py     the ledger of records that are delivered again, and why
 members.py          the end of a session, by a request or with its connection
 persister.py        the interface between share partitions and the store of their state (Kafka's Persister)
 local_persister.py  the persister of a process that is its own share coordinator

@@ -34,7 +34,7 @@ class ShareDelivery:
         groups = GroupShareSettings(topics.group_configs)
         self.partitions = SharePartitions(groups, persister, runtime.timers, runtime.now_ms)
         self.sessions = ShareSessions(settings.group_share_max_share_sessions)
-        members = ShareMembers(self.sessions, self.partitions)
+        self.members = members = ShareMembers(self.sessions, self.partitions)
         leaders = Leaders(topics.catalogue, nodes)
         self.fetches = ShareFetches(settings, topics.catalogue, leaders, members, runtime.now_ms, schedule_at)
         self._acknowledges = ShareAcknowledges(topics.catalogue, leaders, members)

@@ -48,6 +48,17 @@ EARLIEST: Final = -2
 
 Acknowledged = Callable[[ShareError], object]
 
+
+class Observer(Protocol):
+    """Something that follows the steps of share partitions."""
+
+    def before(self, actor: SharePartitionActor, event: events.Event) -> None:
+        """See a share partition before a step."""
+
+    def after(self, actor: SharePartitionActor, event: events.Event, result: Result) -> None:
+        """See a share partition after a step, whose result has been applied."""
+
+
 GONE: Final = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -119,6 +130,8 @@ class SharePartitionActor:
         topics = self.topics
         share = self.share
         share.limits = topics.settings.limits(self.key[0])
+        for observer in topics.observers:
+            observer.before(self, event)
         result = step(share, event, topics.now_ms())
         if result.write is not None:
             if done is not None:
@@ -127,6 +140,8 @@ class SharePartitionActor:
         elif done is not None:
             done(ShareError(result.error, result.message))
         self._set_alarm()
+        for observer in topics.observers:
+            observer.after(self, event, result)
         if result.wakes:
             self.wake()
         return result
@@ -225,9 +240,14 @@ class SharePartitions:
         self.now_ms = now_ms
         self._actors: dict[ShareKey, SharePartitionActor] = {}
         self._lookups = TimeLookups()
+        self.observers: list[Observer] = []
 
     def __len__(self) -> int:
         return len(self._actors)
+
+    def of_group(self, group_id: str) -> list[SharePartitionActor]:
+        """Return the share partitions of a group."""
+        return [actor for key, actor in self._actors.items() if key[0] == group_id]
 
     def find(self, key: ShareKey) -> SharePartitionActor | None:
         """Return a share partition that exists."""

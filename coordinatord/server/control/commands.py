@@ -112,6 +112,14 @@ COMMANDS: Final = (
     )),
     Command("groups", "GET", "/groups", "The groups."),
     Command("group", "GET", "/groups/{group}", "State, members and rebalances of a group.", (GROUP,)),
+    Command("share_group", "GET", "/share-groups/{group}", "A share group: also its share partitions, with what "
+            "members have acquired, and its redeliveries.", (GROUP,)),
+    Command("expire_lock", "POST", "/share-groups/{group}/expire-lock", "End the locks of acquired records.", (
+        GROUP, Parameter("member", "string", "Only those of this member."),
+        Parameter("offset", "integer", "Only those of records with this offset."),
+    )),
+    Command("release_records", "POST", "/share-groups/{group}/members/{member}/release", "Release what a member has "
+            "acquired.", (GROUP, MEMBER)),
     Command("rebalance", "POST", "/groups/{group}/rebalance", "Make a group rebalance.", (
         GROUP, Parameter("reason", "string", "What the ledger of rebalances says about it."),
     )),

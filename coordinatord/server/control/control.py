@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from coordinatord.server.control import clock, groups, transactions
+from coordinatord.server.control import clock, groups, share_groups, transactions
 from coordinatord.server.control.change_notifier import Changes
 from coordinatord.server.control.faults import Fault, Faults
 from coordinatord.server.control.moves import Moves
@@ -29,6 +29,9 @@ class Control:
         self.moves = Moves(node, self.changes.tell)
         node.coordinator.step = self._watched(node.coordinator.step)
         node.transactions.step = self._watched(node.transactions.step)
+        self.shared = share_groups.Counts(lambda: node.loop.call_soon(self.changes.tell))
+        if node.share is not None:
+            node.share.delivery.partitions.observers.append(self.shared)
 
     def _watched(self, step: Callable[[Any, Any, int], Any]) -> Callable[[Any, Any, int], Any]:
         """Return a step that also ends the waits for a change, after its result has been applied."""
@@ -53,6 +56,11 @@ class Control:
 
     async def group(self, group: str) -> dict[str, Any]:
         return {"version": self.changes.version, **groups.show(self.node, group)}
+
+    async def share_group(self, group: str) -> dict[str, Any]:
+        version = self.changes.version
+        shown = share_groups.show(self.node, self.shared, group)
+        return {"version": version, **groups.show(self.node, group), **shown}
 
     async def transactions(self) -> dict[str, Any]:
         return {"transactions": transactions.names(self.node)}
@@ -95,6 +103,14 @@ class Control:
 
     async def kick(self, group: str, member: str) -> dict[str, Any]:
         return {"member_id": groups.kick(self.node, group, member)}
+
+    async def expire_lock(self, group: str, member: str | None = None, offset: int | None = None) -> dict[str, Any]:
+        member_id = None if member is None else groups.member_id(self.node, group, member)
+        return {"records": share_groups.expire_lock(self.node, group, offset, member_id)}
+
+    async def release_records(self, group: str, member: str) -> dict[str, Any]:
+        member_id = groups.member_id(self.node, group, member)
+        return {"records": share_groups.release(self.node, group, member_id)}
 
     async def move(self, group: str) -> dict[str, Any]:
         await self.moves.move(group)

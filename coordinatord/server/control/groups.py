@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from coordinatord.coordination.group.consumer.state import ConsumerGroup
+from coordinatord.coordination.group.consumer.state import ConsumerMember
 from coordinatord.coordination.group.events import Leave, Rebalance, TimedOut
 from coordinatord.coordination.group.result import SESSION, TimerKey
+from coordinatord.coordination.group.share.state import ShareMember
 from coordinatord.coordination.group.state import Group
 from coordinatord.coordination.group.states import PREPARING_REBALANCE
 from coordinatord.coordination.service.groups import GroupActor
+from coordinatord.server.control import share_groups
 from coordinatord.server.control.node import Node
 from coordinatord.server.control.problems import ControlError, listed, not_now, not_there
 from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
@@ -60,12 +62,19 @@ def show(node: Node, group_id: str) -> dict[str, Any]:
     if actor is None or not actor.group.exists:
         return told
     group, consumer = actor.group, actor.group.consumer
+    if group.share is not None:
+        return told | {
+            "protocol": "share",
+            "state": group.share.state.shown,
+            "generation": group.share.epoch,
+            "members": _consumers(node, group.share.members.values()),
+        }
     if consumer is not None:
         return told | {
             "protocol": "consumer",
             "state": consumer.state.shown,
             "generation": consumer.epoch,
-            "members": _consumers(node, consumer),
+            "members": _consumers(node, consumer.members.values()),
             "under_way": None if ledger is None else ledger.open(group),
         }
     return told | {
@@ -100,15 +109,15 @@ def _assigned(assignment: bytes) -> Partitions:
     return {topic: sorted(partitions) for topic, partitions in sorted(found.items())}
 
 
-def _consumers(node: Node, consumer: ConsumerGroup) -> list[dict[str, Any]]:
+def _consumers(node: Node, members: Iterable[ConsumerMember | ShareMember]) -> list[dict[str, Any]]:
     return [
         {
             "member_id": each.member_id,
             "client_id": each.client_id,
-            "instance_id": each.instance_id,
+            "instance_id": each.instance_id if isinstance(each, ConsumerMember) else None,
             "assignment": _named(node, each.assigned),
         }
-        for each in consumer.members.values()
+        for each in members
     ]
 
 
@@ -121,12 +130,13 @@ def rebalance(node: Node, group_id: str, reason: str) -> int:
     """Make a group rebalance; return the generation or group epoch before."""
     actor = _actor(node, group_id)
     group, consumer = actor.group, actor.group.consumer
-    members = len(group.members) if consumer is None else len(consumer.members)
+    modern = consumer or group.share
+    members = len(group.members) if modern is None else len(modern.members)
     if not members:
         raise not_now(f"Group {group_id} has no members, so there is nothing to rebalance.")
-    if consumer is None and group.state is PREPARING_REBALANCE:
+    if modern is None and group.state is PREPARING_REBALANCE:
         raise not_now(f"Group {group_id} is rebalancing already: wait until it is Stable.")
-    before = group.generation_id if consumer is None else consumer.epoch
+    before = group.generation_id if modern is None else modern.epoch
     actor.tell(Rebalance(reason))
     return before
 
@@ -134,7 +144,7 @@ def rebalance(node: Node, group_id: str, reason: str) -> int:
 def expire(node: Node, group_id: str, name: str) -> str:
     """End a member's session now; return its member id."""
     actor = _actor(node, group_id)
-    group, consumer, now_ms = actor.group, actor.group.consumer, node.now_ms()
+    group, consumer, now_ms = actor.group, actor.group.consumer or actor.group.share, node.now_ms()
     member_id = _find(actor, name).member_id
     key = TimerKey(group_id, SESSION, member_id)
     if consumer is not None:
@@ -160,9 +170,17 @@ def kick(node: Node, group_id: str, name: str) -> str:
     """Remove a member as an operator does (removeMembersFromConsumerGroup); return its member id."""
     actor = _actor(node, group_id)
     member_id = _find(actor, name).member_id
+    if actor.group.share is not None:
+        share_groups.kick(node, actor, member_id)
+        return member_id
     identity = MemberIdentity(member_id, None, "removed by a test")
     actor.tell(Leave.of(LeaveGroupRequest(group_id, "", [identity]), 5))
     return member_id
+
+
+def member_id(node: Node, group_id: str, name: str) -> str:
+    """Return the id of a member."""
+    return _find(_actor(node, group_id), name).member_id
 
 
 def _actor(node: Node, group_id: str) -> GroupActor:
@@ -178,6 +196,8 @@ def _find(actor: GroupActor, name: str) -> _Who:
     """
     group, consumer = actor.group, actor.group.consumer
     members = [_Who(each.member_id, each.client_id, each.group_instance_id) for each in group.members.values()]
+    if group.share is not None:
+        members = [_Who(each.member_id, each.client_id, None) for each in group.share.members.values()]
     if consumer is not None:
         members = [_Who(each.member_id, each.client_id, each.instance_id) for each in consumer.members.values()]
     found = [each for each in members if each.is_called(name)]

@@ -14,6 +14,9 @@ from coordinatord.broker.topics import Topics
 from coordinatord.coordination.service.groups import Coordinator
 from coordinatord.coordination.service.ledger import Ledger
 from coordinatord.coordination.service.ledger_writer import LedgerWriter
+from coordinatord.coordination.share.delivery import ShareDelivery
+from coordinatord.coordination.share.leader import ShareKey
+from coordinatord.coordination.share.redeliveries import Redeliveries
 from coordinatord.coordination.transactions.coordinator import Transactions
 from coordinatord.transport.cluster.moved_partitions import MovedPartitions
 from coordinatord.transport.cluster.nodes import Nodes
@@ -29,6 +32,19 @@ class WorkerPlace(Protocol):
 
     @property
     def placed(self) -> MovedPartitions | None: ...
+
+
+class Share(Protocol):
+    """The share groups of a node."""
+
+    @property
+    def delivery(self) -> ShareDelivery: ...
+
+    @property
+    def redeliveries(self) -> Redeliveries | None: ...
+
+    def start_offset(self, key: ShareKey) -> int:
+        """Return the start offset of a share partition as it is stored, -1 if there is none."""
 
 
 class Node(Protocol):
@@ -59,6 +75,9 @@ class Node(Protocol):
 
     @property
     def transactions(self) -> Transactions: ...
+
+    @property
+    def share(self) -> Share | None: ...
 
     @property
     def part(self) -> WorkerPlace | None: ...

@@ -19,7 +19,10 @@ from coordinatord.coordination.share.apis.state import APIS, ShareStateApis
 from coordinatord.coordination.share.coordinator.coordinator import ShareCoordinator, coordinator_key, parse_key
 from coordinatord.coordination.share.coordinator.state import ShareCoordinatorSettings
 from coordinatord.coordination.share.delivery import ShareDelivery
+from coordinatord.coordination.share.leader import ShareKey
 from coordinatord.coordination.share.local_persister import LocalPersister
+from coordinatord.coordination.share.persister import UNINITIALIZED_START_OFFSET
+from coordinatord.coordination.share.redeliveries import Redeliveries
 from coordinatord.transport.net.lazy_handlers import Handler, lazy_handlers
 from kafka_wire.errors import ErrorCode
 
@@ -50,6 +53,15 @@ class ShareState:
         self.delivery = ShareDelivery(
             settings, daemon.topics, daemon.nodes, daemon.runtime, self.persister, daemon.timers.wait_alarm
         )
+        self.redeliveries: Redeliveries | None = None
+        if settings.rebalance_ledger_enable:
+            self.redeliveries = Redeliveries(
+                settings.node_id,
+                lambda found, encode: daemon.ledger_writer.append(found, encode),  # assembled later
+                daemon.topics.topic_name,
+                daemon.now_ms,
+            )
+            self.delivery.partitions.observers.append(self.redeliveries)
 
     def handlers(self, groups: ShareStates, surroundings: GroupEnvironment) -> dict[int, Handler]:
         """Return the handlers by API key: of the share coordinator, and of the share groups that use it."""
@@ -79,6 +91,11 @@ class ShareState:
         if topic is None or not 0 <= index < len(topic.partitions):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return topic.partitions[index].log.high_watermark
+
+    def start_offset(self, key: ShareKey) -> int:
+        """Return the start offset of a share partition as it is stored, -1 if there is none."""
+        actor = self.coordinator.actors.get(coordinator_key(*key))
+        return UNINITIALIZED_START_OFFSET if actor is None else actor.stored.start_offset
 
     # For FindCoordinator
 

@@ -73,6 +73,24 @@ resumed
     the trigger is not known; an earlier record may have it
 omitted_partitions
     number of partitions beyond the limit of one record
+
+Version 3 is about records of a share group (KIP-932) that a member has lost without accepting or rejecting them: they
+are delivered again, unless they were delivered as often as the group allows. It has `version`, `group`, `node_id`, and
+
+group_type
+    "share"
+cause
+    one of `Redelivery`
+member_id
+    the member that had acquired the records
+topic, partition, first_offset, last_offset
+    the partition, and the range of the offsets; between them may be others
+count, archived
+    number of records, and how many of them are archived: their delivery count was at its limit
+delivery_count
+    the highest delivery count
+at_ms
+    when the first of them was taken from the member; events within a quarter of a second are one record
 """
 
 from __future__ import annotations
@@ -82,12 +100,13 @@ LEDGER_TOPIC = "__rebalances"
 partition number of its offsets.
 """
 
-VERSION = 2
+VERSION = 3
 """The latest version. Each record has the earliest version that has its fields, so that older programs can read it if
 possible.
 """
 CLASSIC_VERSION = 1
 EPOCH_VERSION = 2
+REDELIVERY_VERSION = 3
 
 
 def unreadable(record: object) -> str | None:
@@ -95,7 +114,7 @@ def unreadable(record: object) -> str | None:
     version.
     """
     version = record.get("version") if isinstance(record, dict) else None
-    if version in (CLASSIC_VERSION, EPOCH_VERSION):
+    if version in (CLASSIC_VERSION, EPOCH_VERSION, REDELIVERY_VERSION):
         return None
     if isinstance(version, int) and version > VERSION:
         return f"has version {version} and this program reads versions up to {VERSION}: use the later coordinatord"
@@ -151,3 +170,13 @@ class Cause:
     REPLACED = "replaced by a new member with its instance id"
     GROUP_FULL = "group is full"
     NOT_LOADED = "was logged without an id, or with that of another member"
+
+
+class Redelivery:
+    """Reasons why records of a share group are delivered again."""
+
+    LOCK_EXPIRED = "lock expired"
+    RELEASED = "released"
+    MEMBER_GONE = "member gone"
+    RENEWED_TOO_LATE = "renewed too late"
+    """A member has renewed a lock that it no longer had."""

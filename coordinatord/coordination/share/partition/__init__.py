@@ -12,6 +12,7 @@ new_batches.py  the part of it for records that no member had before
 throttle.py     delivers suspected poison records in small numbers
 acknowledge.py  acknowledgements of a member
 writes.py       changes in progress: kept or reverted when their write ends
+held.py         what members have acquired
 release.py      ends acquisitions: a session has ended, a lock has timed out
 
 The rules are those of Kafka's SharePartition, InFlightBatch and InFlightState. A batch has one state until its records

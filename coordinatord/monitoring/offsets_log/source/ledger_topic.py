@@ -17,7 +17,7 @@ from coordinatord.monitoring.offsets_log.source.segments import Log, SourceError
 from kafka_wire.errors import DecodeError
 from kafka_wire.records.batch import iterate_batches
 from kafka_wire.records.key_values import key_values
-from kafka_wire.records.rebalance_ledger import LEDGER_TOPIC, unreadable
+from kafka_wire.records.rebalance_ledger import LEDGER_TOPIC, REDELIVERY_VERSION, unreadable
 
 Entry = tuple[int, int, str, str]
 """Partition, offset, group, the record as JSON."""
@@ -120,6 +120,8 @@ def _entries(data: bytes, partition: int, start: int) -> Iterator[Entry]:
                 reason = unreadable(record)
                 if reason is not None:
                     raise SourceError(f"offset {offset} of {LEDGER_TOPIC}-{partition} {reason}")
+                if record["version"] == REDELIVERY_VERSION:
+                    continue
                 yield partition, offset, record["group"], bytes(value or b"").decode()
 
 
