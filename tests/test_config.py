@@ -19,7 +19,7 @@ from coordinatord.base.config.rules import between_nodes
 from coordinatord.base.config.setting_types import Setting, Unacceptable, written
 from coordinatord.base.config.table import ALIASES, HEADINGS
 
-GOLDEN = Path(__file__).parent / "golden" / "kafka-4.3.0-settings.tsv"
+GOLDEN = Path(__file__).parent / "golden" / "kafka-settings.tsv"
 
 
 def kafka_settings() -> dict[str, tuple[str, str, str]]:

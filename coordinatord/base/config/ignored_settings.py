@@ -2,7 +2,7 @@
 security features that are not served, and names of older releases.
 
 They are accepted so that a broker's own server.properties can be used, and listed in one warning so that operators do
-not rely on them. The names are those of Kafka 4.3's broker and of the releases before it; a family is given by its
+not rely on them. The names are those of Kafka 4.4's broker and of the releases before it; a family is given by its
 prefix.
 """
 
@@ -16,6 +16,7 @@ FAMILIES = (
     "controller.quorum.",
     "controller.socket.",
     "delegation.token.",
+    "errors.deadletterqueue.",
     "group.streams.",
     "internal.",
     "kafka.metrics.",
@@ -65,6 +66,7 @@ NAMES = frozenset(
         "eligible.leader.replicas.enable",
         "fetch.purgatory.purge.interval.requests",
         "follower.fetch.last.tiered.offset.enable",
+        "group.consumer.assignor.offload.enable",
         "group.coordinator.append.linger.ms",
         "group.coordinator.background.threads",
         "group.coordinator.cached.buffer.max.bytes",
@@ -90,8 +92,11 @@ NAMES = frozenset(
         "log.message.format.version",
         "log.message.timestamp.difference.max.ms",
         "log.preallocate",
+        "log.remote.copy.lag.bytes",
+        "log.remote.copy.lag.ms",
         "log.roll.jitter.hours",
         "log.roll.jitter.ms",
+        "max.decompressed.message.bytes",
         "max.request.partition.size.limit",
         "metric.reporters",
         "min.insync.replicas",

@@ -118,6 +118,12 @@ class SecuritySettings:
     )
     sasl_oauthbearer_expected_audience: tuple[str, ...] = words((), "Audiences, one of which a token must have.")
     sasl_oauthbearer_expected_issuer: str | None = _text("The issuer that a token must name.")
+    sasl_oauthbearer_allow_unverified_audience: bool = boolean(
+        False, "Take tokens of every audience where sasl.oauthbearer.expected.audience is not given."
+    )
+    sasl_oauthbearer_allow_unverified_issuer: bool = boolean(
+        False, "Take tokens of every issuer where sasl.oauthbearer.expected.issuer is not given."
+    )
     sasl_oauthbearer_clock_skew_seconds: int = integer(30, "Seconds by which the clock of a token's issuer may differ.")
     sasl_oauthbearer_sub_claim_name: str = parsed("sub", text, "text", "The claim with the principal's name.")
     connections_max_reauth_ms: int = integer(

@@ -55,3 +55,18 @@ def _sasl(settings: Settings, own: SecuritySettings, listener: str) -> Iterator[
                 f"The listener {listener} cannot check tokens: give sasl.oauthbearer.jwks.endpoint.url "
                 "(or test.oauthbearer.unsecured=true for tests)."
             )
+        if tokens.sasl_oauthbearer_jwks_endpoint_url:
+            yield from _claims(tokens, listener)
+
+
+def _claims(tokens: SecuritySettings, listener: str) -> Iterator[str]:
+    """Return the claims of tokens without an expected value, which Kafka 4.4 requires (BrokerJwtValidator)."""
+    for claim, is_given in (
+        ("audience", tokens.sasl_oauthbearer_expected_audience or tokens.sasl_oauthbearer_allow_unverified_audience),
+        ("issuer", tokens.sasl_oauthbearer_expected_issuer or tokens.sasl_oauthbearer_allow_unverified_issuer),
+    ):
+        if not is_given:
+            yield (
+                f"The listener {listener} does not know whose tokens to take: give sasl.oauthbearer.expected.{claim}, "
+                f"or sasl.oauthbearer.allow.unverified.{claim}=true to take those of every {claim}."
+            )

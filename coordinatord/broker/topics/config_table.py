@@ -1,4 +1,4 @@
-"""Topic-level settings: Kafka 4.3's names, types, ranges and defaults.
+"""Topic-level settings: Kafka 4.4's names, types, ranges and defaults.
 
 If topics inherit a broker setting, their default is the broker's value (`from_settings`). `has_effect` marks the
 settings that change the behaviour of this server; the others are stored and returned, because commands that set them
@@ -137,6 +137,10 @@ _ROWS = (
         broker_names=("log.cleaner.delete.retention.ms",), from_settings=_broker("log.cleaner.delete.retention.ms"),
     ),
     TopicConfig(
+        "errors.deadletterqueue.group.enable", _B, False, "Whether share groups may write rejected records here.",
+        has_effect=False,
+    ),
+    TopicConfig(
         "file.delete.delay.ms", _L, 60_000, "Time between dropping a segment and deleting its files.", minimum=0,
         broker_names=("log.segment.delete.delay.ms",), from_settings=_broker("log.segment.delete.delay.ms"),
         has_effect=False,
@@ -177,6 +181,11 @@ _ROWS = (
         broker_names=("log.cleaner.max.compaction.lag.ms",), from_settings=_broker("log.cleaner.max.compaction.lag.ms"),
     ),
     TopicConfig(
+        "max.decompressed.message.bytes", _I, INT_MAX - 8, "The largest record after decompression.", minimum=1,
+        maximum=INT_MAX - 8, broker_names=("max.decompressed.message.bytes",),
+        has_effect=False,
+    ),
+    TopicConfig(
         "max.message.bytes", _I, MIB + 12, "The largest record batch.", minimum=0,
         broker_names=("message.max.bytes",), from_settings=_broker("message.max.bytes"),
     ),
@@ -209,6 +218,16 @@ _ROWS = (
     ),
     TopicConfig(
         "preallocate", _B, False, "Whether segment files are made in full size.", broker_names=("log.preallocate",),
+        has_effect=False,
+    ),
+    TopicConfig(
+        "remote.copy.lag.bytes", _L, -1, "For tiered storage, which there is not.", minimum=-1,
+        broker_names=("log.remote.copy.lag.bytes",),
+        has_effect=False,
+    ),
+    TopicConfig(
+        "remote.copy.lag.ms", _L, 0, "For tiered storage, which there is not.", minimum=-1,
+        broker_names=("log.remote.copy.lag.ms",),
         has_effect=False,
     ),
     TopicConfig("remote.log.copy.disable", _B, False, "For tiered storage, which there is not.", has_effect=False),

@@ -25,6 +25,7 @@ from coordinatord.transport.security.authorizer import (
     ResourceType,
     record_of,
 )
+from coordinatord.transport.security.networks import network_of
 from kafka_wire.api.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from kafka_wire.api.delete_acls import (
     DeleteAclsFilter,
@@ -298,6 +299,17 @@ def _why_invalid(acl: AclCreation) -> str | None:
             f"Could not parse principal from `{acl.principal}` (no colon is present separating the principal type "
             "from the principal name)"
         )
+    return _why_no_host(acl.host)
+
+
+def _why_no_host(host: str) -> str | None:
+    if not host:
+        return "Host pattern cannot be null or empty"
+    if "/" in host:
+        try:
+            network_of(host)
+        except ValueError as error:
+            return f"Invalid CIDR notation '{host}': {error}"
     return None
 
 

@@ -1,10 +1,11 @@
 """Authorization: the decisions of Kafka's StandardAuthorizer (KIP-801), pure.
 
 An ACL matches an action if its resource matches (equal names, a prefix of the name, or the literal name `*`), its
-principal (an equal one, or `User:*`, which matches principals of every type), its host (an equal address, or `*`) and
-its operation (an equal one, or ALL). Allowed READ, WRITE, DELETE and ALTER imply DESCRIBE, and allowed ALTER_CONFIGS
-implies DESCRIBE_CONFIGS; denied operations imply nothing. One ACL that denies decides, however many allow. If no ACL
-matches the resource at all, `allow.everyone.if.no.acl.found` decides. Super users may do everything.
+principal (an equal one, or `User:*`, which matches principals of every type), its host (an equal address, `*`, or a
+network that contains the address) and its operation (an equal one, or ALL). Allowed READ, WRITE, DELETE and ALTER imply
+DESCRIBE, and allowed ALTER_CONFIGS implies DESCRIBE_CONFIGS; denied operations imply nothing. One ACL that denies
+decides, however many allow. If no ACL matches the resource at all, `allow.everyone.if.no.acl.found` decides. Super
+users may do everything.
 
 Decisions are cached until an ACL changes: a client asks for the same few things again and again. Clients choose the
 names, so the cache is bounded in bytes, and decisions about names that no topic can have are not cached.
@@ -18,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from coordinatord.base.bounds.mapping import BoundedMapping, size_of
 from coordinatord.base.topic_names import is_topic_name
+from coordinatord.transport.security.networks import is_within
 from kafka_wire.schema import schema_of
 
 
@@ -259,7 +261,7 @@ class Authorizer:
         for acl in self._by_id.values():
             if (
                 acl.resource_type != resource_type
-                or acl.host not in (WILDCARD, host)
+                or not _is_host_of(acl, host)
                 or acl.principal not in (ANYBODY, principal)
                 or acl.operation not in (operation, Operation.ALL)
             ):
@@ -286,7 +288,7 @@ class Authorizer:
         is_allowed = is_about = False
         for acl in () if of_type is None else of_type.about(name):
             is_about = True
-            if acl.principal not in (principal, ANYBODY) or acl.host not in (WILDCARD, host):
+            if acl.principal not in (principal, ANYBODY) or not _is_host_of(acl, host):
                 continue
             if acl.permission == Permission.ALLOW:
                 if acl.operation in (operation, Operation.ALL) or acl.operation in implied_by:
@@ -363,6 +365,10 @@ def record_of(acl_id: bytes, acl: Acl) -> Any:
     from kafka_wire.records.cluster_metadata import AccessControlEntryRecord
 
     return AccessControlEntryRecord(acl_id, *acl)
+
+
+def _is_host_of(acl: Acl, host: str) -> bool:
+    return acl.host in (WILDCARD, host) or ("/" in acl.host and is_within(host, acl.host))
 
 
 def _is_dominated(allowed: Acl, denied: set[tuple[int, str]]) -> bool:

@@ -46,7 +46,7 @@ def test_a_topic_is_created_and_described(world: World, version: int) -> None:
         shown = {config.name: (config.value, config.config_source) for config in result.configs}
         assert shown["retention.ms"] == ("1000", 1)
         assert shown["cleanup.policy"] == ("delete", 5)
-        assert len(shown) == 33
+        assert len(shown) == 37
     assert result.topic_id == (world.topics.topic_id("orders") if version >= 7 else ZERO_UUID)
 
 

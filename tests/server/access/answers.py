@@ -21,7 +21,7 @@ from kafka_wire.api.describe_client_quotas import ComponentData, DescribeClientQ
 from tests.server.access.cases import SUPER
 from tests.server.access.kafka import logged_in, secured_kafka
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "kafka-4.3.0-acl-answers.json"
+GOLDEN = Path(__file__).parents[2] / "golden" / "kafka-acl-answers.json"
 
 
 def _acl(kind: int = 2, name: str = "t", pattern: int = 3, who: str = "User:a", operation: int = 3, permission: int = 3,
@@ -87,6 +87,11 @@ REQUESTS: tuple[tuple[Any, int], ...] = (
     (ALL, 3),
     (DeleteAclsRequest([DeleteAclsFilter(1, None, 1, None, None, 1, 1)]), 3),
     (ALL, 3),
+    (CreateAclsRequest([_acl(host="10.0.0.0/8"), _acl(host="fe80::1/10"), _acl(host="10.0.0.0/33")]), 3),
+    (CreateAclsRequest([_acl(host="300.0.0.0/8"), _acl(host="a/8"), _acl(host="g::/8"), _acl(host="::1/129")]), 3),
+    (CreateAclsRequest([_acl(host="10.0.0.0"), _acl(host="a")]), 3),
+    (DeleteAclsRequest([DeleteAclsFilter(1, None, 1, None, "10.0.0.0/8", 1, 1)]), 3),
+    (DeleteAclsRequest([DeleteAclsFilter(1, None, 1, None, None, 1, 1)]), 3),
     (_quota({"user": "u"}, {"user": None}, {"client-id": "c"}, producer_byte_rate=1000.0, request_percentage=12.5), 1),
     (_quota({"user": "u", "client-id": None}, consumer_byte_rate=1.0, controller_mutation_rate=0.5), 0),
     (_quota({"ip": "10.0.0.1"}, {"ip": None}, connection_creation_rate=5.0), 1),

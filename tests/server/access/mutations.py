@@ -24,7 +24,7 @@ from kafka_wire.errors import ErrorCode
 from tests.server.access.cases import SUPER
 from tests.server.access.kafka import logged_in, secured_kafka
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "kafka-4.3.0-mutations.json"
+GOLDEN = Path(__file__).parents[2] / "golden" / "kafka-mutations.json"
 
 MANY = 100
 SETTINGS = {"num.partitions": str(MANY), "allow.everyone.if.no.acl.found": "true"}

@@ -11,7 +11,7 @@ from typing import Any
 from tests.server.access.cases import PRINCIPALS, ask_all, prepare
 from tests.server.access.kafka import logged_in, secured_kafka
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "kafka-4.3.0-permissions.json"
+GOLDEN = Path(__file__).parents[2] / "golden" / "kafka-permissions.json"
 
 
 async def _record(port: int) -> dict[str, Any]:

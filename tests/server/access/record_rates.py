@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.reference.broker import kafka_libs
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "kafka-4.3.0-rates.json"
+GOLDEN = Path(__file__).parents[2] / "golden" / "kafka-rates.json"
 
 PROGRAM = """\
 import org.apache.kafka.common.metrics.*;

@@ -30,7 +30,7 @@ from kafka_wire.errors import ErrorCode
 from tests.server.access.cases import SUPER
 from tests.server.access.kafka import logged_in, secured_kafka
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "kafka-4.3.0-subscriptions.json"
+GOLDEN = Path(__file__).parents[2] / "golden" / "kafka-subscriptions.json"
 
 USERS = ("alice", "bob", "carol", "dave")
 GROUP, OTHER_GROUP = "g", "h"

@@ -116,6 +116,8 @@ async def test_a_listener_checks_tokens_with_these_keys(tmp_path: Path) -> None:
         "sasl.enabled.mechanisms=OAUTHBEARER",
         f"listener.name.sasl_plaintext.oauthbearer.sasl.oauthbearer.jwks.endpoint.url={file.as_uri()}",
         "listener.name.sasl_plaintext.oauthbearer.sasl.oauthbearer.sub.claim.name=azp",
+        "sasl.oauthbearer.allow.unverified.audience=true",
+        "sasl.oauthbearer.allow.unverified.issuer=true",
     ]
     settings = load(flags=[assignment(each, "--set") for each in given]).settings
     loop = asyncio.get_running_loop()

@@ -66,6 +66,13 @@ def test_an_override_without_effect_is_named() -> None:
         (["listeners=SASL_PLAINTEXT://:1", "sasl.enabled.mechanisms=OAUTHBEARER"], "cannot check tokens"),
         (
             [
+                "listeners=SASL_PLAINTEXT://:1", "sasl.enabled.mechanisms=OAUTHBEARER",
+                "sasl.oauthbearer.jwks.endpoint.url=file:///keys.json", "sasl.oauthbearer.expected.issuer=us",
+            ],
+            "give sasl.oauthbearer.expected.audience, or sasl.oauthbearer.allow.unverified.audience=true",
+        ),
+        (
+            [
                 "listeners=SASL_PLAINTEXT://127.0.0.1:1", "test.users=a:b",
                 "test.control.enable=true", "admin.listeners=127.0.0.1:0",
             ],
