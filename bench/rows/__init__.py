@@ -2,6 +2,8 @@
 
 # isort: off
 from bench.rows import (
+    suite,
+    latency,
     day,
     real,
     steady,
@@ -23,6 +25,7 @@ __all__ = [
     "consumer",
     "crowd",
     "day",
+    "latency",
     "log",
     "membership",
     "overload",
@@ -34,5 +37,6 @@ __all__ = [
     "secured",
     "steady",
     "stored",
+    "suite",
     "whole",
 ]

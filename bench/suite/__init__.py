@@ -1,0 +1,1 @@
+"""Sixty tests of a small service, as users of Kafka write them. See rows/suite.py."""
