@@ -84,6 +84,39 @@ def test_an_answer_that_waits_for_the_log_keeps_its_place_and_holds_up_no_work()
     assert wire.answers[0][1].assignment == b"yours"
 
 
+def test_an_answer_behind_a_patient_one_is_as_patient() -> None:
+    """Else the one in front would be given up in its place."""
+    scene = Scene()
+    wire = scene.wire()
+    hasty, patient = SyncGroupRequest("g", 1, "m"), SyncGroupRequest("patient", 1, "m")
+    for request in (hasty, patient, hasty):
+        wire.send(request, 5)
+    assert scene.gate.patience == [False, True, True]
+    scene.epoch = 0  # two more wait for the same flush: with the last one
+    for request in (patient, hasty):
+        wire.send(request, 5)
+    assert scene.gate.patience == [False, True, True]
+    scene.gate.flush(3)
+    scene.turns.run()
+    assert [correlation_id for correlation_id, _ in wire.answers] == [1, 2, 3, 4, 5]
+
+
+def test_a_patient_answer_does_not_join_a_hasty_one() -> None:
+    scene = Scene()
+    wire = scene.wire()
+    wire.send(SyncGroupRequest("g", 1, "m"), 5)
+    scene.epoch = 0
+    wire.send(SyncGroupRequest("patient", 1, "m"), 5)
+    assert scene.gate.patience == [False, True]
+    held, scene.gate.held = scene.gate.held, []
+    held[0][2]()  # the first one is given up
+    scene.turns.run()
+    assert [answer.error_code for _, answer in wire.answers] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    held[1][1]()
+    scene.turns.run()
+    assert [answer.error_code for _, answer in wire.answers][1:] == [ErrorCode.NONE]
+
+
 def test_a_log_that_fails_answers_not_available() -> None:
     scene = Scene()
     wire = scene.wire()

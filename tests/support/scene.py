@@ -41,7 +41,8 @@ class Scene:
         self.seen.append("sync")
         self.epoch += 1
         failed = SyncGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        context.answer_at(self.epoch, SyncGroupResponse(assignment=b"yours"), lambda: failed)
+        response = SyncGroupResponse(assignment=b"yours")
+        context.answer_at(self.epoch, response, lambda: failed, is_patient=request.group_id == "patient")
 
 
 def answer_kinds(wire: Wire) -> list[tuple[int, str]]:

@@ -53,11 +53,16 @@ class Gate:
         self.flushed_epoch = 0
         self.failed = False
         self.held: list[tuple[int, Callable[[], object], Callable[[], object]]] = []
+        self.patience: list[bool] = []
+        """Of each call, in their order."""
 
     def has_flushed(self, epoch: int) -> bool:
         return epoch <= self.flushed_epoch
 
-    def hold(self, epoch: int, durable: Callable[[], object], failed: Callable[[], object]) -> None:
+    def hold(
+        self, epoch: int, durable: Callable[[], object], failed: Callable[[], object], is_patient: bool = False
+    ) -> None:
+        self.patience.append(is_patient)
         if epoch <= self.flushed_epoch:
             durable()
         elif self.failed:

@@ -309,8 +309,8 @@ class Settings(ShareCoordinatorSettings):
     offsets_load_buffer_size: int = integer(5 * MIB, "Bytes read at a time while groups are loaded.", minimum=1)
     offsets_commit_timeout_ms: int = integer(
         5_000,
-        """Time that a response may wait for the log. Used only with storage=postgresql://: a log in a directory
-        writes or fails.""",
+        """Time that a response of a coordinator may wait for the log. Used only with storage=postgresql://: a log in a
+        directory writes or fails.""",
         minimum=1,
     )
     offset_metadata_max_bytes: int = integer(4 * KIB, "Limit of bytes of a commit's metadata for one partition.")

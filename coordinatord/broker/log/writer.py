@@ -202,7 +202,7 @@ class LogWriter:
 
         self._loop.call_soon(fail)
 
-    def hold(self, epoch: int, callback: Callback, failed: Callback | None = None) -> None:
+    def hold(self, epoch: int, callback: Callback, failed: Callback | None = None, is_patient: bool = True) -> None:
         """Call `callback` once `epoch` is durable, at once if it already is; or `failed` if the log fails first."""
         if epoch <= self.flushed_epoch:
             callback()

@@ -356,7 +356,8 @@ class ProduceRequestHandler:
             return None
         if epoch <= self.writer.flushed_epoch or self.writer.has_flushed(epoch):
             return response
-        context.answer_at(epoch, response, lambda: not_written(response))
+        # Patient: the producer has a timeout of its own, and after an error it may send the records once more.
+        context.answer_at(epoch, response, lambda: not_written(response), is_patient=True)
         return None
 
     def _partition(

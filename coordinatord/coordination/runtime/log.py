@@ -46,7 +46,13 @@ class Gate(Protocol):
         and call the readers of the log: do not call this while a step runs.
         """
 
-    def hold(self, epoch: int, callback: Callable[[], object], failed: Callable[[], object] | None = None) -> None: ...
+    def hold(
+        self,
+        epoch: int,
+        callback: Callable[[], object],
+        failed: Callable[[], object] | None = None,
+        is_patient: bool = False,
+    ) -> None: ...
 
 
 class Log(Protocol):

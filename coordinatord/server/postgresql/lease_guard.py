@@ -7,11 +7,13 @@
   COORDINATOR_NOT_AVAILABLE; heartbeats and reads are served as usual, while the lease lasts.
 - *A response waits for the log* for that long: it is replaced by COORDINATOR_NOT_AVAILABLE. Its records are committed
   when the database is reachable again, in order, unless another node has taken the lead; a client that retries finds
-  either.
+  either. A response to Produce waits until the lease is over: a large batch takes longer, and a producer that is not
+  idempotent would append its records once more.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -158,15 +160,19 @@ class _Waiting:
 
 
 class TimeoutGate:
-    """The log's gate for responses, which holds them no longer than `timeout_s`. Waits of other kinds use the log's own
-    gate, without a limit.
+    """The log's gate for responses, which holds them no longer than the lease lasts, and those that are not patient no
+    longer than `timeout_s`. Waits of other kinds use the log's own gate, without a limit.
     """
 
-    def __init__(self, gate: Gate, timeout_s: float, now_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, gate: Gate, timeout_s: float, lease: Leading, now_s: Callable[[], float] = time.monotonic
+    ) -> None:
         self._gate = gate
         self._timeout_s = timeout_s
+        self._lease = lease
         self._now_s = now_s
-        self._waiting: deque[_Waiting] = deque()
+        self._hasty: deque[_Waiting] = deque()
+        self._patient: deque[_Waiting] = deque()
         self.given_up = 0
 
     @property
@@ -178,14 +184,22 @@ class TimeoutGate:
         """Return the result of the log's `has_flushed`."""
         return self._gate.has_flushed(epoch)
 
-    def hold(self, epoch: int, callback: Callable[[], object], failed: Callable[[], object] | None = None) -> None:
-        """Wait as the log's gate does; `failed` is also called when the timeout is over, in the order of the calls."""
+    def hold(
+        self,
+        epoch: int,
+        callback: Callable[[], object],
+        failed: Callable[[], object] | None = None,
+        is_patient: bool = False,
+    ) -> None:
+        """Wait as the log's gate does; `failed` is also called when the wait is over, in the order of the calls, and
+        of patient responses after the others.
+        """
         if failed is None:
             self._gate.hold(epoch, callback, None)
             return
         waiting = _Waiting(callback, failed, self._now_s() + self._timeout_s)
         self._gate.hold(epoch, waiting.durable, waiting.failed)
-        queue = self._waiting
+        queue = self._patient if is_patient else self._hasty
         while queue and queue[0].done:
             queue.popleft()
         if not waiting.done:
@@ -193,8 +207,14 @@ class TimeoutGate:
 
     def give_up(self) -> None:
         """Fail the responses that have waited too long. Must be called several times a second."""
-        now_s, queue = self._now_s(), self._waiting
-        while queue and (queue[0].done or queue[0].deadline_s <= now_s):
+        is_over = not self._lease.holds
+        until_s = math.inf if is_over else self._now_s()
+        self._give_up(self._hasty, until_s)
+        if is_over:
+            self._give_up(self._patient, until_s)
+
+    def _give_up(self, queue: deque[_Waiting], until_s: float) -> None:
+        while queue and (queue[0].done or queue[0].deadline_s <= until_s):
             waiting = queue.popleft()
             self.given_up += not waiting.done
             waiting.failed()

@@ -141,8 +141,10 @@ class PostgresStorage:
         return (None, None) if records is None else (records, records.read)
 
     def gate_of(self, gate: Gate) -> Gate:
-        """Wrap the gate of responses: a response waits no longer than offsets.commit.timeout.ms."""
-        self.gate = TimeoutGate(gate, self._timeout_s)
+        """Wrap the gate of responses: a response waits no longer than the lease lasts and, if its client waits for a
+        coordinator, than offsets.commit.timeout.ms.
+        """
+        self.gate = TimeoutGate(gate, self._timeout_s, self.standing)
         return self.gate
 
     def before(self, router: Serving) -> Serving:

@@ -312,7 +312,7 @@ def _create_nothing(_context: RequestContext, _names: Iterable[str]) -> TaskStep
     yield None
 
 
-def _nothing_waits(epoch: int, callback: Callable[[], object], failed: Callable[[], object] | None = None) -> None:
+def _nothing_waits(epoch: int, callback: Callable[[], object], failed: Callable[[], object], is_patient: bool) -> None:
     raise AssertionError("a node that waits writes nothing")
 
 

@@ -43,6 +43,9 @@ RETRY_S = 0.1
 FILE_S = 1.0
 """Time limit of a change of a small file, in seconds: the event loop waits for it."""
 
+GAVE_UP = "the database did not answer before the end of shutdown.timeout.ms; what is not stored was not acknowledged"
+"""The error of all that waits for the database after `stop`."""
+
 TELL_S = 5.0
 """Shortest interval between two log lines about an outage, in seconds."""
 
@@ -55,6 +58,9 @@ RESOLVE = (
     " unnest(%b::bytea[], %b::int[]) AS w(id, number) WHERE p.topic_id = w.id AND p.partition = w.number"
     " ORDER BY p.topic_id, p.partition FOR UPDATE OF p"
 )
+FORGET = "SELECT coordinatord_forget(%s::bigint, w.id, w.number) FROM unnest(%s::bytea[], %s::int[]) AS w(id, number)"
+FORGET_KEYS = 500
+"""Number of partitions that one statement forgets: changes of small files wait for it."""
 FENCE_PARTITION = "SELECT coordinatord_fence_partition(%s::bigint, %s::bytea, %s::int)"
 PUT_FILE = "SELECT coordinatord_put_file(%b::bigint, %b::text, %b::bytea, %b::bigint)"
 SHARE_FILE = "SELECT coordinatord_share_file(%b::bigint, %b::text, %b::bytea, %b::bigint)"
@@ -154,7 +160,7 @@ class PostgresStore:
     def pause(self) -> None:
         """See contract.Store."""
         if self._stopped.wait(RETRY_S):
-            raise Away("stopped")
+            raise Away(GAVE_UP)
 
     def replace(self, key: PartitionKey, first: int, end: int, rows: Iterable[Row]) -> None:
         """See contract.Store."""
@@ -193,10 +199,10 @@ class PostgresStore:
 
     def forget(self, keys: Sequence[PartitionKey]) -> None:
         """See contract.Store."""
-        for key in keys:
-            statement = "SELECT coordinatord_forget(%s::bigint, %s::bytea, %s::int)"
-            parameters = (self.term, key.topic_id, key.partition)
-            self._submit("a deleted topic not removed", _executing(statement, parameters), attempts=2)
+        for first in range(0, len(keys), FORGET_KEYS):
+            some = keys[first : first + FORGET_KEYS]
+            parameters = (self.term, [key.topic_id for key in some], [key.partition for key in some])
+            self._submit("deleted topics not removed", _executing(FORGET, parameters), attempts=2)
 
     # contract.Store: reads, before anything is changed
 
@@ -329,7 +335,7 @@ class PostgresStore:
         try:
             return self._worker.submit(self._on, self._aside, what, work, attempts)
         except RuntimeError:
-            raise Away("stopped") from None
+            raise Away(GAVE_UP) from None
 
     def _soon(self, what: str, work: Callable[[Connection[Any]], object]) -> None:
         """Run `work` for the event loop, which must not wait long: FILE_S at most, then raise Away."""

@@ -91,7 +91,7 @@ class BatchContext(RequestContext):
         self.response: Any = None
         self.failure: Callable[[], Any] | None = None
 
-    def answer_at(self, epoch: int, response: Any, failure: Callable[[], Any]) -> None:
+    def answer_at(self, epoch: int, response: Any, failure: Callable[[], Any], *, is_patient: bool = False) -> None:
         self.epoch, self.response, self.failure = epoch, response, failure
 
 
@@ -312,7 +312,7 @@ def is_durable(context: RequestContext, epoch: int) -> TaskSteps:
             outcome.append(is_durable)
             resume()
 
-        context.connection.door.hold(epoch, lambda: told(True), lambda: told(False))
+        context.connection.door.hold(epoch, lambda: told(True), lambda: told(False), False)
 
     yield Wait(wait)
     return outcome[0]

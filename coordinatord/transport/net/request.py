@@ -85,11 +85,12 @@ class RequestContext(Received):
         """Let slices make the response to a parked request."""
         self.connection.door.router.slice(self, slices)
 
-    def answer_at(self, epoch: int, response: Any, failure: Callable[[], Any]) -> None:
+    def answer_at(self, epoch: int, response: Any, failure: Callable[[], Any], *, is_patient: bool = False) -> None:
         """Respond once the log's `epoch` (flush sequence number) is durable, or with the response that `failure` makes
         if the log fails first. The decoded request is not kept: `failure` must hold what it needs of the request.
+        `is_patient`: the response waits as long as this node may respond, also where others have a time limit.
         """
-        self.line.answer_at(self, epoch, response, failure)
+        self.line.answer_at(self, epoch, response, failure, is_patient)
         self.where = NO_BODY
 
     def abandon(self) -> None:

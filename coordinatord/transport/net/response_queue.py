@@ -61,9 +61,9 @@ small ones cost the event loop's transport ten times their size: with 1 MiB, 64 
 """
 
 
-WhenDurable = Callable[[int, Callable[[], object], Callable[[], object]], object]
-"""(epoch, durable, failed): calls `durable` once the flush epoch `epoch` is durable, at once if it already is, or
-`failed` if the log fails first.
+WhenDurable = Callable[[int, Callable[[], object], Callable[[], object], bool], object]
+"""(epoch, durable, failed, is_patient): calls `durable` once the flush epoch `epoch` is durable, at once if it already
+is, or `failed` if the log fails first or, unless the response `is_patient`, takes longer than the store permits.
 """
 
 
@@ -92,13 +92,14 @@ class HeldAnswers:
 
     `data` holds their frames one after the other. `parts` has for each its end, its request, and the function that
     makes the replacement if the log fails: None if the response only queues behind others and does not depend on the
-    log.
+    log. `is_patient`: no time limit of the store applies to them, nor to the responses behind them.
     """
 
-    __slots__ = ("began_s", "data", "epoch", "parts", "request_bytes")
+    __slots__ = ("began_s", "data", "epoch", "is_patient", "parts", "request_bytes")
 
-    def __init__(self, epoch: int, began_s: float) -> None:
+    def __init__(self, epoch: int, began_s: float, is_patient: bool) -> None:
         self.epoch = epoch
+        self.is_patient = is_patient
         self.began_s = began_s
         self.request_bytes = 0
         self.data = bytearray()
@@ -306,20 +307,32 @@ class ResponseQueue:
         """
         self._intake.unread_too_long()
 
-    def answer_at(self, context: Received, epoch: int, response: Any, failure: Callable[[], Any] | None) -> None:
-        """Send a response once the flush epoch `epoch` is durable, or the result of `failure` if the log fails."""
+    def answer_at(
+        self,
+        context: Received,
+        epoch: int,
+        response: Any,
+        failure: Callable[[], Any] | None,
+        is_patient: bool = False,
+    ) -> None:
+        """Send a response once the flush epoch `epoch` is durable, or the result of `failure` if the log fails, or is
+        too slow for a response that is not patient.
+        """
         if not self._settle(context):
             return
         line = self.held
-        # A response queued behind one of a later flush epoch waits as long. So flush epochs increase along the queue,
-        # and one call releases all responses of one flush epoch.
-        if line and line[-1].epoch >= epoch:
-            self._hold(line[-1], context, response, failure)
-            return
-        held = HeldAnswers(epoch, perf_counter())
+        # A response queued behind one of a later flush epoch waits as long, and behind a patient one without a limit.
+        # So flush epochs increase along the queue, and one call releases all responses of one flush epoch.
+        if line:
+            last = line[-1]
+            if last.epoch >= epoch and (last.is_patient or not is_patient):
+                self._hold(last, context, response, failure)
+                return
+            epoch, is_patient = max(epoch, last.epoch), is_patient or last.is_patient
+        held = HeldAnswers(epoch, perf_counter(), is_patient)
         self._hold(held, context, response, failure)
         line.append(held)
-        self._gate(epoch, self._durable, self._failed)  # calls back at once if the log has failed already
+        self._gate(epoch, self._durable, self._failed, is_patient)  # calls back at once if the log has failed already
 
     def finish_at(self, context: Received, epoch: int) -> None:
         """End a request that gets no response, and count it as waiting until the flush epoch `epoch` is durable."""

@@ -113,7 +113,7 @@ class Context:
     def go_on(self, slices: CooperativeTask) -> None:
         run_through(slices.steps)
 
-    def answer_at(self, epoch: int, response: Any, failure: Callable[[], Any]) -> None:
+    def answer_at(self, epoch: int, response: Any, failure: Callable[[], Any], *, is_patient: bool = False) -> None:
         self.waits = True
         self._world.writer.hold(epoch, lambda: self.reply(response), lambda: self.reply(failure()))
 

@@ -153,7 +153,7 @@ class Log:
 
 def test_a_response_waits_no_longer_than_its_timeout_and_is_sent_once() -> None:
     log, now = Log(), [0.0]
-    waiting = TimeoutGate(log, 5.0, now_s=lambda: now[0])
+    waiting = TimeoutGate(log, 5.0, SimpleNamespace(holds=True), now_s=lambda: now[0])
     told: list[str] = []
 
     def hold(epoch: int, name: str) -> None:
@@ -173,3 +173,18 @@ def test_a_response_waits_no_longer_than_its_timeout_and_is_sent_once() -> None:
     assert told == ["a failed", "b durable", "no response"]
     hold(2, "at once")
     assert (told[-1], waiting.flushed_epoch, waiting.given_up) == ("at once durable", 2, 1)
+
+
+def test_a_patient_response_waits_until_the_lease_is_over_and_is_sent_behind_the_others() -> None:
+    log, now, lease = Log(), [0.0], SimpleNamespace(holds=True)
+    waiting = TimeoutGate(log, 5.0, lease, now_s=lambda: now[0])
+    told: list[str] = []
+    for name, is_patient in (("produce", True), ("commit", False), ("another", True)):
+        waiting.hold(1, lambda: None, lambda name=name: told.append(name), is_patient)  # type: ignore[misc]
+    now[0] = 5.5
+    waiting.give_up()
+    assert told == ["commit"]
+    waiting.hold(2, lambda: None, lambda: told.append("later"))
+    lease.holds = False
+    waiting.give_up()
+    assert (told, waiting.given_up) == (["commit", "later", "produce", "another"], 4)

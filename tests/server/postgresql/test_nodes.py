@@ -15,11 +15,14 @@ from typing import Any
 
 import pytest
 
+from coordinatord.server.postgresql.store import GAVE_UP
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.join_group import JoinGroupRequest
 from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kafka_wire.api.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
 from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import build_batch
 from tests.clients.raw import Line
 from tests.clients.raw_member import RawMember
 from tests.daemon import HOST, Daemon
@@ -293,6 +296,41 @@ def test_a_node_whose_database_is_away(nodes: Callable[..., Node], victim: Serve
     asyncio.run(play())
 
 
+async def produce(line: Line) -> PartitionProduceResponse:
+    batch = build_batch([(None, b"x")], 1_750_000_000_000)
+    data = TopicProduceData("topic", partition_data=[PartitionProduceData(0, batch)])
+    answer = await line.ask(ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[data]), 9)
+    found: PartitionProduceResponse = answer.responses[0].partition_responses[0]
+    return found
+
+
+def test_a_produce_waits_for_a_slow_database_until_the_lease_is_over(
+    nodes: Callable[..., Node], victim: Server
+) -> None:
+    """It is appended once: a producer without an id would append it again after an error."""
+
+    async def play() -> None:
+        node = nodes(victim.make_database("slow"), 1, lease_ms=30_000, offsets_commit_timeout_ms="200")
+        node.start()
+        line, other = await with_topic(node), await connected(node)
+        assert (await produce(line)).base_offset == 0
+        victim.signal(signal.SIGSTOP)
+        try:
+            producing = asyncio.ensure_future(produce(line))
+            assert await commit(other, 2) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert not producing.done()
+        finally:
+            victim.signal(signal.SIGCONT)
+        found = await producing
+        assert (found.error_code, found.base_offset) == (ErrorCode.NONE, 1)
+        victim.kill()
+        assert (await produce(line)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert await committed(other) == ErrorCode.NOT_COORDINATOR, "the lease is over"
+        await asyncio.to_thread(victim.start)
+
+    asyncio.run(play())
+
+
 def test_a_stop_does_not_wait_for_a_database_that_is_away(nodes: Callable[..., Node], victim: Server) -> None:
     async def play() -> None:
         node = nodes(victim.make_database("stop"), 1, lease_ms=30_000, shutdown_timeout_ms="1000")
@@ -304,6 +342,8 @@ def test_a_stop_does_not_wait_for_a_database_that_is_away(nodes: Callable[..., N
         assert await asyncio.to_thread(node.stop) == 1, "something that it had in memory is not stored"
         said = (await asyncio.gather(waiting, return_exceptions=True))[0]
         assert said != ErrorCode.NONE
+        [error] = node.events(level="error")
+        assert error["error"] == GAVE_UP
         victim.start()
 
     asyncio.run(play())

@@ -25,9 +25,16 @@ class WatchedLine(ResponseQueue):
 
     waits_for: dict[int, int]  # correlation id -> epoch
 
-    def answer_at(self, context: Received, epoch: int, response: Any, failure: Callable[[], Any]) -> None:
+    def answer_at(
+        self,
+        context: Received,
+        epoch: int,
+        response: Any,
+        failure: Callable[[], Any] | None,
+        is_patient: bool = False,
+    ) -> None:
         self.waits_for[context.correlation_id] = epoch
-        super().answer_at(context, epoch, response, failure)
+        super().answer_at(context, epoch, response, failure, is_patient)
 
 
 class WatchedConnection(Connection):

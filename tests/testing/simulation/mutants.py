@@ -60,7 +60,7 @@ MUTANTS = (
            "if epoch <= self.flushed_epoch:", "if epoch <= self.flushed_epoch + 1:",
            "a comparison is off by one: responses leave while their flush is in progress"),
     Mutant("wait-for-an-earlier-flush", "coordinatord.transport.net.response_queue:ResponseQueue.answer_at",
-           "if line and line[-1].epoch >= epoch:", "if line:",
+           "if last.epoch >= epoch and (last.is_patient or not is_patient):", "if True:",
            "a response is sent with an earlier response, which waits for an earlier flush"),
     Mutant("failed-flush-counts", LOG + "writer:LogWriter._executed",
            "if epoch.error is not None:", "if False:",
