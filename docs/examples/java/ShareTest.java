@@ -35,7 +35,7 @@ class ShareTest {
         try (KafkaShareConsumer<String, String> consumer = new KafkaShareConsumer<>(settings, text, text)) {
             consumer.subscribe(List.of("orders"));
             ConsumerRecord<String, String> first = next(consumer);
-            assertTrue(group().contains("\"acquired\": [{"), group());
+            assertTrue(group().contains("\"delivery_count\": 1"), group());
             kafka.ask("POST", "/clock/advance", Map.of("by_ms", Duration.ofSeconds(30).toMillis()));
             assertTrue(group().contains("lock expired"), group());
             consumer.acknowledge(first);

@@ -46,6 +46,7 @@ class Mutant:
 
 GROUP, LOG, CONTROL = "coordinatord.coordination.group.", "coordinatord.broker.log.", "coordinatord.server.control."
 STORE = "coordinatord.server.postgresql."
+SHARE = "coordinatord.coordination.share."
 
 MUTANTS = (
     Mutant("no-fsync", LOG + "journal:Journal.flush", "self._file.datasync()", "pass",
@@ -218,6 +219,42 @@ MUTANTS = (
            "return True", "return False",
            "a commit whose connection was lost is taken for not made",
            "store"),
+    Mutant("share-locks-never-end", SHARE + "leader:SharePartitionActor._locks_timed_out",
+           "if self.is_active:", "if False:",
+           "the timer of acquisition locks does nothing", "share"),
+    Mutant("share-locks-end-early", SHARE + "partition.state:SharePartition.lock",
+           "now_ms + self.limits.record_lock_duration_ms", "now_ms + self.limits.record_lock_duration_ms // 2",
+           "a lock lasts half of its time", "share"),
+    Mutant("share-renewal-forgotten", SHARE + "partition.acknowledge:_Acknowledging._change",
+           "record.deadline_ms = partition.lock(self.now_ms)", "pass",
+           "RENEW does not extend the lock", "share"),
+    Mutant("share-acquired-twice", SHARE + "partition.acquire:_Acquiring._records",
+           "if not record.is_acquirable:", "if record.state.is_terminal:",
+           "a record that a member has acquired is given to another one", "share"),
+    Mutant("share-acknowledged-by-others", SHARE + "partition.acknowledge:_Acknowledging._hinders",
+           "if whole.member_id != self.member_id:", "if False:",
+           "a member acknowledges records of another member", "share"),
+    Mutant("share-delivered-too-often", SHARE + "partition.state:InFlightState.change",
+           "self.delivery_count >=", "self.delivery_count >",
+           "a record is delivered once more than the limit allows", "share"),
+    Mutant("share-delivery-count-stays", SHARE + "partition.state:InFlightState.acquire",
+           "self.delivery_count += 1", "pass",
+           "a second delivery does not count", "share"),
+    Mutant("share-start-falls", SHARE + "partition.step:_initialize",
+           "partition.start_offset = start", "partition.start_offset = max(0, start - 1)",
+           "a restart moves the start offset back", "share"),
+    Mutant("share-answer-before-durable", SHARE + "local_persister:_Call._finish",
+           "self._epoch, lambda", "0, lambda",
+           "an acknowledgement is answered before it is durable", "share"),
+    Mutant("share-state-not-persisted", SHARE + "leader:SharePartitionActor._write",
+           "write.batches,", "(),",
+           "acknowledgements are not persisted", "share"),
+    Mutant("share-released-stay", SHARE + "partition.window:next_fetch_offset",
+           "if partition.may_have_available:", "if False:",
+           "released records are not delivered again", "share"),
+    Mutant("share-gap-forgotten", SHARE + "partition.step:_initialize",
+           "if gap_start is None and first > end + 1:", "if False:",
+           "records of which nothing was persisted before a restart are lost", "share"),
 )  # fmt: skip
 
 
@@ -275,6 +312,18 @@ NOTICED_BY = {
     "answer-before-commit": 0,
     "unknown-is-committed": 0,
     "unknown-is-not-committed": 0,
+    "share-locks-never-end": 0,
+    "share-locks-end-early": 0,
+    "share-renewal-forgotten": 7,
+    "share-acquired-twice": 0,
+    "share-acknowledged-by-others": 16,
+    "share-delivered-too-often": 0,
+    "share-delivery-count-stays": 0,
+    "share-start-falls": 2,
+    "share-answer-before-durable": 7,
+    "share-state-not-persisted": 0,
+    "share-released-stay": 0,
+    "share-gap-forgotten": 3,
 }
 """The first seed from 0 on whose world notices a mutant, with SHORT_QUIET_HOURS: see README.md. Tried before others."""
 

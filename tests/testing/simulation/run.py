@@ -18,6 +18,7 @@ from dataclasses import replace
 from tests.testing.simulation.consumer_worlds import ConsumerWorld
 from tests.testing.simulation.faulty import FaultyWorld
 from tests.testing.simulation.plan import HOUR_MS, Plan
+from tests.testing.simulation.share_worlds import ShareWorld
 from tests.testing.simulation.stored import StoreWorld
 from tests.testing.simulation.world import Counts, World
 
@@ -30,6 +31,7 @@ WORLDS: dict[str, type[World]] = {
     "consumer": ConsumerWorld,
     "faulty": FaultyWorld,
     "store": StoreWorld,
+    "share": ShareWorld,
 }
 
 

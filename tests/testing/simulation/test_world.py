@@ -13,6 +13,7 @@ from coordinatord.server.control.faults import Kind
 from tests.support.rows import first_quick
 from tests.testing.simulation.faulty import FaultyWorld
 from tests.testing.simulation.run import SHORT_QUIET_HOURS, WORLDS, command, play
+from tests.testing.simulation.share_worlds import ShareWorld
 
 pytestmark = pytest.mark.interpreted
 
@@ -35,6 +36,9 @@ heartbeat (Membership.claimed); 28 and 37 are upgrades in the middle of a classi
 FAULTY_SEEDS = (7, 9)
 """Requests meet the faults of coordinatord.testing, of all kinds."""
 
+SHARE_SEEDS = (14, 7, 16, 28)
+"""Many redeliveries, renewals, acknowledgements that come too late, and all that befalls a node."""
+
 OTHERS = (7, 10, 20)
 """One and several nodes, each way to flush, static members, cooperative ones, drifting clocks."""
 
@@ -55,6 +59,15 @@ def test_everything_holds_with_the_consumer_protocol(seed: int) -> None:
     assert error is None, "\n".join([*world.story.told(), f"{error!r}", again])
     assert world.counts.rebalances > 3
     assert world.counts.checks > 1_000
+
+
+@pytest.mark.parametrize("seed", first_quick(SHARE_SEEDS, 2))
+def test_everything_holds_with_share_groups(seed: int) -> None:
+    world, error = play(seed, protocol="share")
+    assert error is None, "\n".join([*world.story.told(), f"{error!r}", command(seed, None, "share")])
+    assert isinstance(world, ShareWorld)
+    assert world.watch.redeliveries > 50
+    assert world.counts.checks > 3_000
 
 
 def test_everything_holds_while_requests_meet_faults() -> None:
@@ -83,7 +96,7 @@ def test_many_worlds(protocol: str, part: int) -> None:
         if error is not None:
             broken.append(f"{error!r}\n{command(seed, SHORT_QUIET_HOURS, protocol)}")
     assert not broken, "\n".join(broken)
-    assert rebalances > WORLDS_OF_A_PART
+    assert rebalances > WORLDS_OF_A_PART or protocol == "share"
 
 
 def test_a_seed_is_one_story() -> None:
