@@ -45,9 +45,7 @@ class Wire:
         try:
             self._socket = socket.create_connection((listener.host or "127.0.0.1", listener.port), TIMEOUT_S)
         except OSError as error:
-            raise Unreachable(
-                f"Nothing answers at {address}: {error.strerror or error}. Give the address with --bootstrap HOST:PORT."
-            ) from None
+            raise Unreachable(f"no broker answers at {address}: {str(error.strerror or error).lower()}.") from None
         self._offered: dict[int, tuple[int, int]] = {}
         # Every broker serves version 0, and responds to an unknown version in the format of version 0.
         answer = self._exchange(ApiVersionsRequest(), 0)
