@@ -64,6 +64,17 @@ def _topics(peer: Peer, *names: str, partitions: int = 1) -> None:
     peer.ask(CreateTopicsRequest([CreatableTopic(name, partitions, 1) for name in names], timeout_ms=10_000), 5)
 
 
+def _coordinated(peer: Peer, group: str) -> None:
+    """Wait until a group has its coordinator: Kafka makes the topic of offsets when somebody asks for the first one."""
+    while True:
+        [found] = peer.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), 4).coordinators
+        if not found.error_code:
+            [offsets] = peer.ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)]), 8).groups
+            if not offsets.error_code:
+                return
+        time.sleep(0.02)
+
+
 @attack
 def settings_of_3000_topics(port: int) -> Iterator[None]:
     """Each of them is changed, again and again."""
@@ -115,6 +126,7 @@ def one_group_a_thousand_times(port: int) -> Iterator[None]:
     """OffsetFetch of 12 KB whose answer would have 150 MB."""
     peer = Peer(port)
     _topics(peer, "much", partitions=5_000)
+    _coordinated(peer, "much")
     partitions = [OffsetCommitRequestPartition(number, 1, -1, "x" * 10) for number in range(5_000)]
     peer.ask(OffsetCommitRequest("much", topics=[OffsetCommitRequestTopic("much", partitions=partitions)]), 8)
     while True:
@@ -282,6 +294,7 @@ def expressions_of_many_members(port: int) -> Iterator[None]:
     """Each member of a group has one of its own, and there are two thousand topics."""
     peer = Peer(port)
     _topics(peer, *(f"topic-{number}" for number in range(2_000)))
+    _coordinated(peer, "expressive-0")
     for number in range(1_000_000):
         expression = f"(topic|other)*-.*{number}" + "|x" * (number % 3_000)
         heartbeat = ConsumerGroupHeartbeatRequest(
@@ -307,6 +320,7 @@ def members_that_never_come_back(port: int) -> Iterator[None]:
     """Joins that get a member id, in many groups; each with a subscription of 100 KB."""
     peer = Peer(port)
     protocols = [JoinGroupRequestProtocol("range", bytes(100_000))]
+    _coordinated(peer, "lost-0")
     for number in range(1_000_000):
         peer.ask(JoinGroupRequest(f"lost-{number % 100}", 30_000, 30_000, "", None, "consumer", protocols), 7)
         yield
@@ -382,6 +396,7 @@ def one_large_group_sixteen_times(port: int) -> Iterator[None]:
     """ConsumerGroupDescribe of some bytes whose answer would have 300 MB."""
     peer = Peer(port)
     names = [f"{number}-{'x' * 200}" for number in range(2_000)]
+    _coordinated(peer, "large")
     for number in range(48):
         peer.ask(
             ConsumerGroupHeartbeatRequest("large", f"m-{number}", 0, None, None, 300_000, names, None, None, []), 1
@@ -445,6 +460,7 @@ def large_lists_of_many(port: int) -> Iterator[None]:
     """Sixteen connections send the largest lists of names and partitions, all at once."""
     peers = [Peer(port) for _ in range(16)]
     _topics(peers[0], "listed", partitions=5_000)
+    _coordinated(peers[0], "lists")
     names = [MetadataRequestTopic(name=f"none-{number:06d}") for number in range(100_000)]
     partitions = [OffsetCommitRequestPartition(number % 5_000, 1, -1, "x" * 50) for number in range(10_000)]
     fetched = [FetchPartition(number % 5_000, partition_max_bytes=1) for number in range(10_000)]
@@ -499,7 +515,10 @@ def patterns_of_transactional_ids(port: int) -> Iterator[None]:
     automaton; ten thousand ids, and some of 30 KB.
     """
     peer = Peer(port)
-    peer.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["ab"]), 4)
+    while peer.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["ab"]), 4).coordinators[0].error_code or (
+        peer.ask(InitProducerIdRequest("ab", 60_000, -1, -1), 4).error_code
+    ):
+        time.sleep(0.02)
     ids = [f"{'ab' * 40}-{number}" for number in range(10_000)] + [f"{number}{'aab' * 10_000}" for number in range(20)]
     for first in range(0, len(ids), 500):
         some = ids[first : first + 500]
