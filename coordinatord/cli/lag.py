@@ -235,7 +235,8 @@ def headline(at_ms: int, groups: Sequence[Any]) -> str:
 
     urgent = sum(is_urgent(row.status) for row in groups)
     count = f"{len(groups):,} group{'' if len(groups) == 1 else 's'}"
-    verdict = f", {urgent:,} of them need attention" if urgent else "; none needs attention"
+    some = "it needs" if len(groups) == 1 else f"{urgent:,} of them need" + "s" * (urgent == 1)
+    verdict = f", {some} attention" if urgent else "; none needs attention"
     return f"{utc(at_ms)}  {count}{verdict}"
 
 

@@ -170,7 +170,7 @@ def test_watch(world: tuple[World, str], monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("coordinatord.cli.lag.time.sleep", wait)
     told = lag("--source", world[1], "--watch", "--interval", "7", "looping")
     assert waited == [7, 7, 7]
-    assert told.count("1 group, 1 of them need attention") == 3
+    assert told.count("1 group, it needs attention") == 3
     assert told.endswith("stopped\n")
     assert "no group nobody" in lag("--source", world[1], "--watch", "nobody", status=1)
 
@@ -328,7 +328,9 @@ def test_a_headline_counts_urgent_groups(world: tuple[World, str]) -> None:
         return GroupNow("g", status, "", 0, 1, 0, 0, 0, "exact", 1, None)
 
     assert headline(0, [group("ok")]) == "1970-01-01 00:00:00Z  1 group; none needs attention"
-    assert headline(0, [group("ok"), group("stuck")]).endswith("2 groups, 1 of them need attention")
+    assert headline(0, [group("stuck")]).endswith("1 group, it needs attention")
+    assert headline(0, [group("ok"), group("stuck")]).endswith("2 groups, 1 of them needs attention")
+    assert headline(0, [group("stuck"), group("stuck")]).endswith("2 groups, 2 of them need attention")
 
 
 @pytest.mark.parametrize("last", [False, True])

@@ -57,7 +57,7 @@ def group_now(rows: Sequence[Now]) -> GroupNow:
     return GroupNow(
         group_id=worst.group_id,
         status=worst.status,
-        why=worst.why,
+        why=worst.why if worst.status == UNSUBSCRIBED else worst.why + _unsubscribed(rows),
         alarming_partitions=sum(row.alarming for row in rows),
         partitions=sum(row.committed_offset is not None for row in rows),
         lag=sum(lags) if lags else None,
@@ -67,6 +67,12 @@ def group_now(rows: Sequence[Now]) -> GroupNow:
         last_commit_ms=max((row.committed_ms for row in rows if row.committed_ms is not None), default=None),
         burrow=_burrow(row.burrow for row in rows),
     )
+
+
+def _unsubscribed(rows: Sequence[Now]) -> str:
+    """Return a clause on the part of the group's lag that no member reads."""
+    lag = sum(row.lag or 0 for row in rows if row.status == UNSUBSCRIBED)
+    return f"; {lag} unread in topics that no member subscribes to" if lag else ""
 
 
 def _time_lag(rows: Sequence[Now]) -> tuple[int | None, str]:

@@ -185,7 +185,10 @@ def _unread(lag: int, lost: int) -> str:
 
 def _nothing(committed: int, ends: Ends | None) -> str:
     behind = 0 if ends is None else ends.end_offset - committed
-    return "nothing is unread" + (f": {behind} markers and aborted records come behind" if behind > 0 else "")
+    if behind <= 0:
+        return "nothing is unread"
+    markers = "1 marker or aborted record comes" if behind == 1 else f"{behind} markers and aborted records come"
+    return f"nothing is unread: {markers} behind"
 
 
 def _gone(members: Members, now_ms: int) -> str:

@@ -86,3 +86,11 @@ def test_a_trail_is_bounded_whatever_a_group_commits() -> None:
     marks = trail.window(since_ms)
     assert marks[-1] == trail.last
     assert since_ms - RULES.window_ms / 32 <= marks[0].time_ms <= since_ms
+
+
+def test_a_group_tells_apart_what_no_member_reads() -> None:
+    read, left = row([(0, 9)], [(100, 9), (0, 9)]), row([(90, 4)], [(100, 4), (0, 9)])._replace(status="unsubscribed")
+    group = group_now([read, left])
+    assert (group.status, group.lag) == ("ok", 5)
+    assert group.why == "nothing is unread; 5 unread in topics that no member subscribes to"
+    assert group_now([left]).why == left.why

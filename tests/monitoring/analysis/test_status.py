@@ -295,6 +295,9 @@ def test_the_tail_of_markers_is_no_lag() -> None:
     row = row_of_commits(same, ends, readable_end=99)
     assert (row.status, row.lag, row.time_lag_ms, row.end_offset) == ("ok", 0, 0, 103)
     assert row.why == "nothing is unread: 4 markers and aborted records come behind"
+    before = [(ago_s, 102) for ago_s in range(3_600, 0, -5)]
+    row = row_of_commits(before, ends, readable_end=102)
+    assert row.why == "nothing is unread: 1 marker or aborted record comes behind"
     assert row_of_commits([(ago_s, 98) for ago_s in range(3_600, 0, -5)], ends, readable_end=99).status == "stuck"
 
 

@@ -348,11 +348,14 @@ class Model:
         if longest is not None:
             method = "at least" if is_open else longest["time_lag_method"]
         burrow = {row["burrow"] for row in rows} - {None}
+        unread = sum(row["lag"] or 0 for row in rows if row["status"] == "unsubscribed")
+        is_more = unread and order[0]["status"] != "unsubscribed"
+        more = f"; {unread} unread in topics that no member subscribes to" if is_more else ""
         worst = next((w for w in ("STOP", "STALL", "REWIND", "WARN", "OK") if w in burrow), None)
         return {
             "group_id": rows[0]["group_id"],
             "status": order[0]["status"],
-            "why": order[0]["why"],
+            "why": order[0]["why"] + more,
             "alarming_partitions": sum(row["alarming"] for row in rows),
             "partitions": sum(row["committed_offset"] is not None for row in rows),
             "lag": sum(lags) if lags else None,
