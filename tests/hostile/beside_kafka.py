@@ -25,7 +25,7 @@ from kafka_wire.api.api_versions import ApiVersionsRequest
 from tests.daemon import REPOSITORY, running
 from tests.hostile.attacks import ATTACKS, SETTINGS
 from tests.hostile.turns import Peer
-from tests.reference.broker import kafka_libs, running_broker
+from tests.reference.broker import kafka_libs, start_broker
 
 SECONDS = 5.0
 """How long an attack lasts, its preparations included."""
@@ -63,9 +63,12 @@ def coordinatord(name: str, directory: Path) -> Iterator[Subject]:
 
 @contextmanager
 def kafka(name: str, directory: Path) -> Iterator[Subject]:
-    """A broker."""
-    with running_broker(kafka_libs(), directory, SETTINGS.get(name, {})) as broker:
+    """A broker. It is killed at the end: with thousands of partitions it needs minutes to stop in order."""
+    broker = start_broker(kafka_libs(), directory, SETTINGS.get(name, {}))
+    try:
         yield Subject(broker.port, broker.process.pid)
+    finally:
+        broker.stop(kill=True)
 
 
 class Neighbour:
