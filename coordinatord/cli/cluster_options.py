@@ -91,17 +91,6 @@ def reached(bootstrap: str, command_config: Path | None, patience_s: float | Non
         fail(sentence(error))
 
 
-KAFKAS_TOOLS = {"share": "kafka-share-groups.sh", "streams": "kafka-streams-groups.sh"}
-"""Kafka's tools for types of groups that these commands do not support."""
-
-
-def elsewhere(group: str, kind: str) -> str:
-    """Return the sentence for a group of a type that these commands do not support."""
-    tool = KAFKAS_TOOLS.get(kind)
-    then = f": Kafka's {tool} shows it (--describe --group)" if tool else ""
-    return f"group {group} is a {kind} group, which is not supported here{then}."
-
-
 def is_pattern(name: str) -> bool:
     """Return whether a name of groups or topics is a pattern: only * and ? are special."""
     return "*" in name or "?" in name

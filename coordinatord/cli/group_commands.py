@@ -13,10 +13,8 @@ import click
 from coordinatord.cli.cluster_options import (
     AS_JSON,
     EXECUTE,
-    KAFKAS_TOOLS,
     chosen,
     completing,
-    elsewhere,
     is_pattern,
     of_a_cluster,
     reached,
@@ -28,7 +26,7 @@ from coordinatord.cli.times import now_ms, utc
 
 if TYPE_CHECKING:
     from coordinatord.monitoring.admin.connection import Cluster
-    from coordinatord.monitoring.admin.groups import Group
+    from coordinatord.monitoring.admin.groups import Group, Member
 
 GROUPS = click.argument("groups", nargs=-1, callback=utf8, shell_complete=completing("groups"))
 SOME_GROUPS = click.argument("groups", nargs=-1, required=True, callback=utf8, shell_complete=completing("groups"))
@@ -79,7 +77,8 @@ def list_(
 def describe(groups: tuple[str, ...], bootstrap: str, command_config: Path | None, as_json: bool) -> None:
     """Show the partitions of GROUPS: committed offset, end, lag and owner.
 
-    Without GROUPS, of all. Patterns (* and ?) are allowed. `coordinatord lag` says what the lag means.
+    Without GROUPS, of all. Patterns (* and ?) are allowed. `coordinatord lag` says what the lag means. A share group
+    has start offsets instead of committed ones; its lag does not count records acknowledged or archived behind them.
     """
     with reached(bootstrap, command_config) as cluster:
         found = _described(cluster, groups)
@@ -90,15 +89,15 @@ def describe(groups: tuple[str, ...], bootstrap: str, command_config: Path | Non
     for position, (name, group) in enumerate(found.items()):
         echo(*[""] * bool(position), headline(group))
         show(
-            ("TOPIC", ">PARTITION", ">COMMITTED", ">END", ">LAG", "CLIENT", "HOST"),
+            ("TOPIC", ">PARTITION", ">START" if group.is_shared else ">COMMITTED", ">END", ">LAG", "CLIENT", "HOST"),
             (
                 (
                     row["topic"] or "-",
                     "-" if row["partition"] is None else str(row["partition"]),
-                    number(row["committed_offset"]),
+                    number(row["start_offset" if group.is_shared else "committed_offset"]),
                     number(row["end_offset"]),
                     number(row["lag"]),
-                    row["instance_id"] or row["client_id"] or "-",
+                    _owner(row),
                     (row["host"] or "-").lstrip("/"),
                 )
                 for row in rows[name]
@@ -118,7 +117,7 @@ def headline(group: Group) -> str:
 def _described(cluster: Cluster, names: Sequence[str]) -> dict[str, Group]:
     """Return the described groups by name; `names` may contain patterns.
 
-    The command fails if a group without a pattern does not exist, or is a share or streams group.
+    The command fails if a group without a pattern does not exist, or cannot be described.
     """
     from coordinatord.monitoring.admin.groups import describe as ask
     from coordinatord.monitoring.admin.groups import list_groups
@@ -135,46 +134,64 @@ def _described(cluster: Cluster, names: Sequence[str]) -> dict[str, Group]:
 
 
 def absent(cluster: Cluster, names: Sequence[str]) -> dict[str, str]:
-    """Return, by group, a sentence why it cannot be described: it does not exist, or is a share or streams group."""
+    """Return, by group, a sentence why it cannot be described: it does not exist, or the cluster lists it, but does not
+    describe groups of its type to us.
+    """
     from coordinatord.monitoring.admin.groups import list_groups
 
     kinds = {each.group_id: each.kind for each in list_groups(cluster)} if names else {}
-    others = {name: elsewhere(name, kind) for name, kind in kinds.items() if kind in KAFKAS_TOOLS}
-    return {name: others.get(name) or f"there is no group {name}." for name in names}
+    return {
+        name: f"group {name} is a {kinds[name]} group, which {cluster.bootstrap} does not describe."
+        if kinds.get(name)
+        else f"there is no group {name}."
+        for name in names
+    }
 
 
 def _partitions(cluster: Cluster, group: Group) -> list[dict[str, Any]]:
-    """Return a row per partition that is assigned or has a committed offset, and one per member without partitions."""
+    """Return a row per partition that is assigned or has an offset, and one per member without partitions."""
+    from coordinatord.monitoring.admin import share_offsets
+    from coordinatord.monitoring.admin.groups import STREAMS
     from coordinatord.monitoring.admin.offsets import LATEST, at_time, committed, partitions_of
 
-    done = committed(cluster, group.group_id)
-    owners = {
-        (topic, part): member for member in group.members for topic, parts in member.assigned.items() for part in parts
-    }
-    every = sorted(done.keys() | owners.keys())
+    shared = share_offsets.described(cluster, group.group_id) if group.is_shared else {}
+    done = {} if group.is_shared else {each: it.offset for each, it in committed(cluster, group.group_id).items()}
+    owners: dict[tuple[str, int], list[Member]] = {}
+    for member in group.members:
+        for topic, numbers in member.assigned.items():
+            for part in numbers:
+                owners.setdefault((topic, part), []).append(member)
+    every = sorted(done.keys() | shared.keys() | owners.keys())
     leaders, _ = partitions_of(cluster, {topic for topic, _ in every})
     there = {each: LATEST for each in every if leaders.get(each, -1) >= 0}
     ends = {each: offset for each, (offset, _) in at_time(cluster, there).items()}
     rows = []
     for each in every:
+        if group.kind == STREAMS and each not in done and each not in leaders:
+            continue  # a task reads the partition of its number of each topic that has one
         before, end = done.get(each), ends.get(each)
-        lag = None if before is None or end is None else end - before.offset
-        rows.append(_row(group, owners.get(each), each, None if before is None else before.offset, end, lag))
-    return rows + [_row(group, member) for member in group.members if not member.count]
+        row = _row(group, owners.get(each, ()), each) | {"committed_offset": before, "end_offset": end}
+        if each in shared:
+            row |= {"start_offset": shared[each].start_offset, "lag": shared[each].lag}
+        elif before is not None and end is not None:
+            row["lag"] = end - before
+        rows.append(row)
+    return rows + [_row(group, [member]) for member in group.members if not member.count]
+
+
+def _owner(row: dict[str, Any]) -> str:
+    return f"{row['members']} members" if row["members"] > 1 else row["instance_id"] or row["client_id"] or "-"
 
 
 def _row(
-    group: Group,
-    member: Any,
-    partition: tuple[str | None, int | None] = (None, None),
-    before: int | None = None,
-    end: int | None = None,
-    lag: int | None = None,
+    group: Group, owners: Sequence[Member], partition: tuple[str | None, int | None] = (None, None)
 ) -> dict[str, Any]:
-    row = {"group_id": group.group_id, "state": group.state, "topic": partition[0], "partition": partition[1]}
-    row |= {"committed_offset": before, "end_offset": end, "lag": lag}
+    """Return the row of a partition or of a member without one; several owners, in a share group, are only counted."""
+    row = {"group_id": group.group_id, "type": group.kind, "state": group.state}
+    row |= {"topic": partition[0], "partition": partition[1], "committed_offset": None, "start_offset": None}
+    row |= {"end_offset": None, "lag": None, "members": len(owners)}
     for name in ("member_id", "instance_id", "client_id", "host"):
-        row[name] = None if member is None else getattr(member, name)
+        row[name] = getattr(owners[0], name) if len(owners) == 1 else None
     return row
 
 
@@ -288,15 +305,15 @@ def delete(groups: tuple[str, ...], bootstrap: str, command_config: Path | None,
 
     Without --execute, shows what would be lost. A group with members is not deleted.
     """
+    from coordinatord.monitoring.admin.group_offsets import offsets_of
     from coordinatord.monitoring.admin.groups import delete as ask
     from coordinatord.monitoring.admin.groups import who
-    from coordinatord.monitoring.admin.offsets import committed
 
     with reached(bootstrap, command_config) as cluster:
         found = _described(cluster, groups)
         active = {name: group for name, group in found.items() if group.members or group.is_active}
         idle = [name for name in found if name not in active]
-        lost = {name: committed(cluster, name) for name in idle}
+        lost = {name: offsets_of(cluster, found[name]) for name in idle}
         refused = ask(cluster, idle) if execute and idle else {}
     show(
         ("GROUP", "STATE", ">OFFSETS", "TOPICS", "RESULT"),
@@ -339,30 +356,33 @@ def delete_offsets(
 ) -> None:
     """Delete the committed offsets of GROUP for topics.
 
-    Without --execute, shows what would be lost. The cluster refuses topics that members of the group subscribe to.
+    Without --execute, shows what would be lost. The cluster refuses topics that members of the group subscribe to. A
+    share group forgets whole topics only, and only when it has no members.
     """
-    from coordinatord.monitoring.admin.offsets import committed
-    from coordinatord.monitoring.admin.offsets import delete as ask
+    from coordinatord.monitoring.admin.group_offsets import delete as ask
+    from coordinatord.monitoring.admin.group_offsets import offsets_of
     from coordinatord.monitoring.admin.reset import partitions_named
 
     with reached(bootstrap, command_config) as cluster:
         named, whole = partitions_named(topics)
         found = _described(cluster, [group])[group]
-        done = committed(cluster, group)
+        if found.is_shared and named:
+            fail(f"group {group} is a share group, which forgets whole topics only: --topic {named[0][0]}.")
+        done = offsets_of(cluster, found)
         chosen_ones = sorted({*named, *(each for each in done if each[0] in whole)} & done.keys())
         subscribed = {topic for member in found.members for topic in member.topics}
         refused: dict[tuple[str, int], str | None] = {
             each: "members of the group subscribe to the topic" for each in chosen_ones if each[0] in subscribed
         }
         if execute and chosen_ones:
-            refused = ask(cluster, group, chosen_ones)
+            refused = ask(cluster, found, chosen_ones)
     show(
         ("TOPIC", ">PARTITION", ">COMMITTED", "RESULT"),
         (
             (
                 each[0],
                 str(each[1]),
-                number(done[each].offset),
+                number(done[each]),
                 f"not deleted: {refused[each]}" if refused.get(each) else "deleted" if execute else "would be deleted",
             )
             for each in chosen_ones

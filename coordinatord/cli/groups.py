@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from coordinatord.cli import LazyGroup
-from coordinatord.cli.cluster_options import KAFKAS_TOOLS, elsewhere
 from coordinatord.cli.epoch_text import epoch_story, seconds, state_lines
 from coordinatord.cli.options import BAD_SETTINGS, fail, utf8
 from coordinatord.cli.terminal import echo
@@ -156,8 +155,11 @@ def _described(wire: Wire, group: str) -> Any:
         kinds = {each.group_id: each.group_type for each in wire.ask(ListGroupsRequest()).groups}
         if kinds.get(group) == "share":
             return wire.ask(ShareGroupDescribeRequest([group])).groups[0]
-        if kinds.get(group) in KAFKAS_TOOLS:
-            raise WireError(elsewhere(group, kinds[group]))
+        if kinds.get(group) == "streams":
+            raise WireError(
+                f"group {group} is a streams group: nothing records why it rebalances. "
+                f"`coordinatord groups watch {group}` prints each change of it."
+            )
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from coordinatord.base.observe.printable import printable
-from coordinatord.cli.cluster_options import elsewhere, is_pattern
+from coordinatord.cli.cluster_options import is_pattern
 from coordinatord.cli.install import how_to_install
 from coordinatord.cli.options import BAD_SETTINGS, fail, sentence, utf8
 from coordinatord.cli.pipeline_options import SOURCE_OPTIONS, STATUS_OPTIONS, broker_of, undecoded
@@ -22,6 +22,11 @@ from coordinatord.cli.terminal import echo, echo_data, echo_text
 from coordinatord.cli.times import now_ms, utc
 
 MOST_WORKERS = 8
+OTHER_TYPES = {
+    "share": "group {0} is a share group, which commits no offsets: `coordinatord groups describe {0}` shows its lag.",
+    "streams": "group {0} is a streams group that has committed no offset.",
+}
+"""The sentences for groups of other types without committed offsets."""
 NEEDS = "This needs numpy and pyarrow, and kafka-python for a broker"
 
 
@@ -158,7 +163,9 @@ def _check_known(groups: Sequence[str], found: Any) -> None:
     if missing:
         fail(
             *(
-                elsewhere(group, found.others[group]) if group in found.others else f"the log has no group {group}."
+                OTHER_TYPES[found.others[group]].format(group)
+                if group in found.others
+                else f"the log has no group {group}."
                 for group in missing
             )
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +69,8 @@ def reset_offsets(groups: tuple[str, ...], bootstrap: str, command_config: Path 
     """Move the committed offsets of GROUPS.
 
     The forms are those of Kafka's kafka-consumer-groups, with the same outcome; --to-moment reads the history of the
-    offsets log. A group with members is refused: each commit of theirs would undo it.
+    offsets log. A group with members is refused: each commit of theirs would undo it. Of a share group the start
+    offsets are moved: records from there on are delivered anew.
     """
     _check(groups, given)
     with reached(bootstrap, command_config) as cluster:
@@ -79,9 +80,9 @@ def reset_offsets(groups: tuple[str, ...], bootstrap: str, command_config: Path 
         names = chosen(groups, lambda: [each.group_id for each in list_groups(cluster)], "group")
         given["broker"] = client_settings(command_config) if given["to_moment"] else {}
         given["at_ms"] = _moment(given, now_ms())
-        plans, refused = _plans(cluster, names, given, is_only_group=len(names) == 1 and not every)
+        plans, shared, refused = _plans(cluster, names, given, is_only_group=len(names) == 1 and not every)
         if given["execute"]:
-            _commit(cluster, plans)
+            _commit(cluster, plans, shared)
     _tell(plans, given)
     if refused:
         fail(*refused)
@@ -115,8 +116,8 @@ Plans = dict[str, "dict[tuple[str, int], Move]"]
 
 def _plans(
     cluster: Cluster, names: Sequence[str], given: Mapping[str, Any], *, is_only_group: bool
-) -> tuple[Plans, list[str]]:
-    """Return the plan of each group, and for each other group the reason why it has none."""
+) -> tuple[Plans, set[str], list[str]]:
+    """Return the plan of each group, the share groups among them, and why each other group has no plan."""
     from coordinatord.monitoring.admin.groups import describe
 
     found = describe(cluster, names)
@@ -129,8 +130,11 @@ def _plans(
             continue
         if group is None and not given["topics"] and not given["from_file"] and not given["to_moment"]:
             fail(absent(cluster, [name])[name])
-        plans[name] = _plan(cluster, name, given, is_only_group=is_only_group)
-    return plans, refused
+        if group is not None and group.is_shared and given["to_moment"]:
+            refused.append(f"group {name} is a share group: the offsets log has no history of its offsets.")
+            continue
+        plans[name] = _plan(cluster, name, group, given, is_only_group=is_only_group)
+    return plans, {name for name in plans if name in found and found[name].is_shared}, refused
 
 
 def busy(group: Group) -> str:
@@ -141,10 +145,13 @@ def busy(group: Group) -> str:
     return f"group {group.group_id} is {group.state} and not reset: {has}. Stop them first."
 
 
-def _plan(cluster: Cluster, group: str, given: Mapping[str, Any], *, is_only_group: bool) -> Any:
+def _plan(
+    cluster: Cluster, group: str, described: Group | None, given: Mapping[str, Any], *, is_only_group: bool
+) -> Any:
     from coordinatord.monitoring.admin import offsets, reset
+    from coordinatord.monitoring.admin.group_offsets import offsets_of
 
-    before = {each: it.offset for each, it in offsets.committed(cluster, group).items()}
+    before = {} if described is None else offsets_of(cluster, described)
     wanted: dict[tuple[str, int], int] | None = None
     if given["from_file"]:
         wanted = reset.plan_of(_text(given["from_file"]), group, is_only_group=is_only_group)
@@ -220,12 +227,12 @@ def _text(file: Path) -> str:
         fail(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}.", status=BAD_SETTINGS)
 
 
-def _commit(cluster: Cluster, plans: Plans) -> None:
-    from coordinatord.monitoring.admin.offsets import Committed, commit
+def _commit(cluster: Cluster, plans: Plans, shared: Collection[str]) -> None:
+    from coordinatord.monitoring.admin.group_offsets import move
 
     for group, moves in plans.items():
         if moves:
-            commit(cluster, group, {each: Committed(move.after) for each, move in moves.items()})
+            move(cluster, group, {each: it.after for each, it in moves.items()}, is_shared=group in shared)
 
 
 def _tell(plans: Plans, given: Mapping[str, Any]) -> None:
@@ -316,9 +323,9 @@ def import_(file: Path, bootstrap: str, command_config: Path | None, execute: bo
     given: dict[str, Any] = dict.fromkeys((*NAMES, "at_ms")) | {"from_file": file, "topics": (), "export": False}
     given |= {"execute": execute, "as_json": as_json}
     with reached(bootstrap, command_config) as cluster:
-        plans, refused = _plans(cluster, names, given, is_only_group=False)
+        plans, shared, refused = _plans(cluster, names, given, is_only_group=False)
         if execute:
-            _commit(cluster, plans)
+            _commit(cluster, plans, shared)
     _tell(plans, given)
     if refused:
         fail(*refused)

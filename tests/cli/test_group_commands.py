@@ -180,27 +180,25 @@ def test_offsets_of_topics_are_deleted(here: Here) -> None:
     )
 
 
-def test_share_and_streams_groups_are_named_with_kafkas_tool(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No such group is there yet: only the list is another one."""
-    listed = [Listed("sharers", "share", "Stable", "share"), Listed("streamers", "streams", "Stable", "streams")]
+def test_a_group_that_is_listed_but_not_described_is_named(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a streams group of a cluster that does not describe such groups: no such group is there, only the list is
+    another one.
+    """
+    listed = [Listed("streamers", "streams", "Stable", "streams")]
     monkeypatch.setattr("coordinatord.monitoring.admin.groups.list_groups", lambda *_: listed)
-    tools = {"sharers": "kafka-share-groups.sh", "streamers": "kafka-streams-groups.sh"}
-    for group, tool in tools.items():
-        for command in (
-            ["describe", group],
-            ["members", group],
-            ["delete", group],
-            ["delete-offsets", group, "--topic", "t"],
-            ["reset-offsets", group, "--all-topics", "--to-latest"],
-        ):
-            told = here("groups", *command, status=1)
-            assert f"coordinatord: group {group} is a " in told
-            assert f"Kafka's {tool} shows it" in told
-    told = here("groups", "describe")
-    assert all(tool in told for tool in tools.values()), "not left out in silence where all are asked for"
+    sentence = f"group streamers is a streams group, which {here.bootstrap} does not describe."
+    for command in (
+        ["describe", "streamers"],
+        ["members", "streamers"],
+        ["delete", "streamers"],
+        ["delete-offsets", "streamers", "--topic", "t"],
+        ["reset-offsets", "streamers", "--all-topics", "--to-latest"],
+    ):
+        assert here("groups", *command, status=1) == f"coordinatord: {sentence}\n"
+    assert sentence in here("groups", "describe"), "not left out in silence where all are asked for"
     monkeypatch.setattr(group_commands, "time", Once())
-    told = here("groups", "watch", "sharers", "streamers", "nobody")
-    assert all(tool in told for tool in tools.values())
+    told = here("groups", "watch", "streamers", "nobody")
+    assert sentence in told
     assert "there is no group nobody." in told
 
 
@@ -214,8 +212,8 @@ def test_why_of_a_group_of_another_type(here: Here, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Wire, "ask", answer)
     assert here("groups", "why", "streamers", status=1) == (
-        "coordinatord: group streamers is a streams group, which is not supported here: Kafka's "
-        "kafka-streams-groups.sh shows it (--describe --group).\n"
+        "coordinatord: group streamers is a streams group: nothing records why it rebalances. `coordinatord groups "
+        "watch streamers` prints each change of it.\n"
     )
     assert "Group nobody does not exist now." in here("groups", "why", "nobody")
 

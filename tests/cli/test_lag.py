@@ -251,7 +251,7 @@ def test_a_deleted_group_is_not_there(tmp_path: Path) -> None:
         assert "has committed an offset" in lag(group, "--source", str(tmp_path)), "it has no offsets, and exists"
 
 
-def test_groups_of_other_types_are_named_with_kafkas_tool(tmp_path: Path) -> None:
+def test_groups_of_other_types_without_offsets_are_named(tmp_path: Path) -> None:
     parallel_fold, streams = ShareGroupMetadataKey("sharers"), StreamsGroupMetadataKey("streamers")
     records = [
         encoded(11, 0, parallel_fold, ShareGroupMetadataValue(1, 0)),
@@ -261,10 +261,9 @@ def test_groups_of_other_types_are_named_with_kafkas_tool(tmp_path: Path) -> Non
     ]
     write_segment(tmp_path / "__consumer_offsets-0", 0, [build_batch(records, 5)])
     assert lag("sharers", "streamers", "gone", "--source", str(tmp_path), status=1).splitlines() == [
-        "coordinatord: group sharers is a share group, which is not supported here: Kafka's kafka-share-groups.sh "
-        "shows it (--describe --group).",
-        "coordinatord: group streamers is a streams group, which is not supported here: Kafka's "
-        "kafka-streams-groups.sh shows it (--describe --group).",
+        "coordinatord: group sharers is a share group, which commits no offsets: `coordinatord groups describe "
+        "sharers` shows its lag.",
+        "coordinatord: group streamers is a streams group that has committed no offset.",
         "coordinatord: the log has no group gone.",
     ]
 

@@ -29,7 +29,6 @@ KAFKA_JARS = (
     "kafka-tools:test",
     "kafka-tools",
     "kafka-clients:test",
-    "kafka-group-coordinator:test",
     "kafka-server-common:test",
     "kafka-streams",  # which GroupsCommandTest names
     "kafka-test-common-runtime",
@@ -57,17 +56,12 @@ POM = "\n".join(
 )
 
 
-def _home() -> Path:
-    """The directory of these jars: another checkout, which may be in use, can want other ones."""
-    return cache_directory() / f"kafka-suites-{hashlib.sha256(POM.encode()).hexdigest()[:12]}"
-
-
 def test_libs() -> Path:
     """The directory with Kafka's jars of tests and what they need, downloaded at the first call.
 
     Raises ReferenceUnavailable.
     """
-    home = _home()
+    home = cache_directory() / f"kafka-suites-{KAFKA_VERSION}"
     libs = home / "libs"
     mark = libs / COMPLETE_MARK
     with exclusive(home / "lock"):
@@ -93,7 +87,7 @@ def extension() -> Path:
     files = sorted(path for path in SOURCES.rglob("*") if path.is_file())
     sources = [path for path in files if path.suffix == ".java"]
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
-    home = _home()
+    home = cache_directory() / f"kafka-suites-{KAFKA_VERSION}"
     classes = home / f"classes-{digest}"
     with exclusive(home / "lock"):
         if not classes.exists():

@@ -75,6 +75,7 @@ from kafka_wire.api.read_share_group_state import ReadShareGroupStateRequest, Re
 from kafka_wire.api.read_share_group_state_summary import PartitionData as SummaryPartition
 from kafka_wire.api.read_share_group_state_summary import ReadShareGroupStateSummaryRequest, ReadStateSummaryData
 from kafka_wire.api.share_group_describe import ShareGroupDescribeRequest
+from kafka_wire.api.streams_group_describe import StreamsGroupDescribeRequest
 from kafka_wire.api.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -144,6 +145,7 @@ REQUESTS: dict[type[Any], Any] = {
         "g", [ReadStateSummaryData(T, [SummaryPartition(0)])]
     ),
     ShareGroupDescribeRequest: ShareGroupDescribeRequest(["g"]),
+    StreamsGroupDescribeRequest: StreamsGroupDescribeRequest(["g"]),
     WriteShareGroupStateRequest: WriteShareGroupStateRequest("g", [WriteStateData(T, [WritePartition(0)])]),
     WriteTxnMarkersRequest: WriteTxnMarkersRequest([WritableTxnMarker(1, 0, True, [WritableTxnMarkerTopic("t", [0])])]),
 }

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from coordinatord.base.config import Settings
 from coordinatord.broker.log.errors import LogFailed
 from coordinatord.broker.log.writer import LogWriter
-from coordinatord.broker.topics.catalogue import Catalogue, New, Topic, internal_configs
+from coordinatord.broker.topics.catalogue import Catalogue, New, Topic
 from coordinatord.broker.topics.config_table import TABLE, InvalidConfig
 from coordinatord.broker.topics.configs import Configs, text_of
-from coordinatord.broker.topics.names import CREATABLE, RESERVED, why_invalid
+from coordinatord.broker.topics.names import RESERVED, why_invalid
 from coordinatord.transport.cluster.nodes import Nodes
 from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, let_go
 from kafka_wire.api.create_partitions import (
@@ -150,9 +150,6 @@ class Administration:
             failures.update((name, (ErrorCode.KAFKA_STORAGE_ERROR, str(error))) for name, *_ in new)
             new = []
         yield from self.catalogue.add_new(new)
-        for name, *_ in new:
-            if name in self.catalogue.by_name:
-                self.catalogue.on_added(self.catalogue.by_name[name])
         return failures
 
     def create_with_defaults(self, context: RequestContext, names: Sequence[str]) -> TaskSteps:
@@ -166,8 +163,6 @@ class Administration:
         planned_partitions = 0
         for name in names:
             yield None
-            if name in RESERVED:  # their coordinators create them, with other defaults
-                continue
             try:
                 count, configs = self._check_new(CreatableTopic(name, -1, -1), planned_partitions)
                 _charge(context, count)
@@ -191,7 +186,7 @@ class Administration:
         other.
         """
         name = topic.name
-        if name in RESERVED - CREATABLE and name not in self.catalogue.by_name:
+        if name in RESERVED and name not in self.catalogue.by_name:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
         reason = why_invalid(name)
         if reason is not None:
@@ -205,8 +200,7 @@ class Administration:
         if nulls:
             raise Refusal(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(nulls)}")
         try:
-            asked = {config.name: config.value or "" for config in topic.configs}
-            configs = Configs(self.settings, {**internal_configs(self.settings, name), **asked})
+            configs = Configs(self.settings, {config.name: config.value or "" for config in topic.configs})
         except InvalidConfig as error:
             raise Refusal(ErrorCode.INVALID_CONFIG, str(error)) from None
         count = self._partition_count(topic)

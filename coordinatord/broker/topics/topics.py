@@ -12,7 +12,7 @@ from coordinatord.broker.log.config import LogConfig
 from coordinatord.broker.log.data_dir import DataDirectory
 from coordinatord.broker.log.partition_log import PartitionLog
 from coordinatord.broker.log.writer import LogWriter
-from coordinatord.broker.topics.catalogue import Catalogue, Topic, internal_configs
+from coordinatord.broker.topics.catalogue import Catalogue, internal_configs
 from coordinatord.broker.topics.configs import Configs
 from coordinatord.broker.topics.describe import Describing
 from coordinatord.broker.topics.fetch import FetchRequestHandler, ScheduleAt
@@ -170,15 +170,6 @@ class Topics:
     def create_transaction_topic(self) -> int:
         """Create `__transaction_state` durably; return its number of partitions. Raises OSError if that fails."""
         return self._create_internal(TRANSACTION_TOPIC, self.settings.transaction_state_log_num_partitions)
-
-    def on_transaction_topic(self, listener: Callable[[], object]) -> None:
-        """Call `listener()` when a client or another node has created `__transaction_state`."""
-
-        def added(topic: Topic) -> None:
-            if topic.name == TRANSACTION_TOPIC:
-                listener()
-
-        self.catalogue.on_added = added
 
     def create_share_topic(self) -> int:
         """Create `__share_group_state` durably; return its number of partitions. Raises OSError if that fails."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,11 +12,13 @@ from kafka_wire.api.delete_groups import DeleteGroupsRequest
 from kafka_wire.api.describe_groups import DescribeGroupsRequest
 from kafka_wire.api.leave_group import LeaveGroupRequest, MemberIdentity
 from kafka_wire.api.list_groups import ListGroupsRequest
+from kafka_wire.api.share_group_describe import ShareGroupDescribeRequest
+from kafka_wire.api.streams_group_describe import StreamsGroupDescribeRequest
 from kafka_wire.codecs import decoder
 from kafka_wire.errors import DecodeError, ErrorCode
 from kafka_wire.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
-CLASSIC, CONSUMER = "classic", "consumer"
+CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 NO_GROUP = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
 INACTIVE = frozenset({"Empty", "Dead"})
 """States of a group without members, in Kafka's words."""
@@ -38,7 +40,7 @@ class Listed:
 @dataclass(slots=True)
 class Member:
     """A member. `epoch` is None in a classic group; `target` is the target assignment of a member of the consumer
-    protocol.
+    protocol or of a streams group. A member of a streams group has the partitions that its active tasks read.
     """
 
     member_id: str
@@ -78,6 +80,10 @@ class Group:
     def is_active(self) -> bool:
         return self.state not in INACTIVE
 
+    @property
+    def is_shared(self) -> bool:
+        return self.kind == SHARE
+
 
 def list_groups(cluster: Cluster, states: Sequence[str] = (), kinds: Sequence[str] = ()) -> list[Listed]:
     """Return all groups, by name. Raises AdminError."""
@@ -103,22 +109,24 @@ def describe(cluster: Cluster, groups: Iterable[str]) -> dict[str, Group]:
     """Return the groups that exist, by name. Raises AdminError for one that cannot be described."""
     found: dict[str, Group] = {}
     for node_id, names in cluster.by_coordinator(groups).items():
-        _describe_consumer_groups(cluster, node_id, names, found)
+        _describe_new_groups(cluster, node_id, names, found)
         left = [name for name in names if name not in found]
         for name, described in _asked(cluster, node_id, DescribeGroupsRequest, left).items():
             if described.error_code not in NO_GROUP and described.group_state != "Dead":
                 found[name] = _of_classic(described, node_id)
         # A group may have changed its kind between the two requests.
-        _describe_consumer_groups(cluster, node_id, [name for name in left if name not in found], found)
+        _describe_new_groups(cluster, node_id, left, found)
     return found
 
 
-def _describe_consumer_groups(cluster: Cluster, node_id: int, names: Sequence[str], found: dict[str, Group]) -> None:
-    """Add the groups of the consumer protocol to `found`."""
-    if cluster.serves(ConsumerGroupDescribeRequest):
-        for name, described in _asked(cluster, node_id, ConsumerGroupDescribeRequest, names).items():
-            if not described.error_code:
-                found[name] = _of_consumers(described, node_id)
+def _describe_new_groups(cluster: Cluster, node_id: int, names: Sequence[str], found: dict[str, Group]) -> None:
+    """Add the groups of the consumer protocol, share groups and streams groups to `found`."""
+    for request, read in READERS.items():
+        if cluster.serves(request):
+            left = [name for name in names if name not in found]
+            for name, described in _asked(cluster, node_id, request, left).items():
+                if not described.error_code:
+                    found[name] = read(described, node_id)
 
 
 def _asked(cluster: Cluster, node_id: int, request: type[Any], names: Sequence[str]) -> dict[str, Any]:
@@ -152,6 +160,59 @@ def _of_consumers(described: Any, node_id: int) -> Group:
         described.group_id, CONSUMER, described.group_state, described.assignor_name, node_id, "consumer",
         described.group_epoch, described.assignment_epoch, members,
     )  # fmt: skip
+
+
+def _of_sharers(described: Any, node_id: int) -> Group:
+    members = [
+        Member(
+            each.member_id,
+            None,
+            each.client_id,
+            each.client_host,
+            _by_topic(each.assignment.topic_partitions),
+            list(each.subscribed_topic_names),
+            epoch=each.member_epoch,
+        )
+        for each in described.members
+    ]
+    return Group(
+        described.group_id, SHARE, described.group_state, described.assignor_name, node_id, SHARE,
+        described.group_epoch, described.assignment_epoch, members,
+    )  # fmt: skip
+
+
+def _of_streams(described: Any, node_id: int) -> Group:
+    topology = described.topology
+    sources = {
+        each.subtopology_id: [*each.source_topics, *(topic.name for topic in each.repartition_source_topics)]
+        for each in (topology.subtopologies if topology is not None else None) or ()
+    }
+    members = [
+        Member(
+            each.member_id,
+            each.instance_id,
+            each.client_id,
+            each.client_host,
+            _of_tasks(each.assignment.active_tasks, sources),
+            sorted({topic for topics in sources.values() for topic in topics}),
+            _of_tasks(each.target_assignment.active_tasks, sources),
+            each.member_epoch,
+        )
+        for each in described.members
+    ]
+    return Group(
+        described.group_id, STREAMS, described.group_state, "", node_id, STREAMS, described.group_epoch,
+        described.assignment_epoch, members,
+    )  # fmt: skip
+
+
+def _of_tasks(tasks: Sequence[Any], sources: Mapping[str, Sequence[str]]) -> Partitions:
+    """Return the partitions that tasks read: task 0_3 reads partition 3 of each source topic of subtopology 0."""
+    found: dict[str, set[int]] = {}
+    for task in tasks:
+        for topic in sources.get(task.subtopology_id, ()):
+            found.setdefault(topic, set()).update(task.partitions)
+    return {topic: sorted(numbers) for topic, numbers in sorted(found.items())}
 
 
 def _of_classic(described: Any, node_id: int) -> Group:
@@ -194,6 +255,14 @@ def _read(kind: type[Any], data: bytes) -> Any:
         return None
 
 
+READERS: dict[type[Any], Callable[[Any, int], Group]] = {
+    ConsumerGroupDescribeRequest: _of_consumers,
+    ShareGroupDescribeRequest: _of_sharers,
+    StreamsGroupDescribeRequest: _of_streams,
+}
+"""The reader of a described group, by the request that describes groups of its type alone."""
+
+
 def who(group: Group, shown: int = 5) -> str:
     """Return the group's members in a few words."""
     names = [each.name for each in group.members[:shown]]
@@ -213,7 +282,11 @@ def delete(cluster: Cluster, groups: Sequence[str]) -> dict[str, str | None]:
 
 
 def evict(cluster: Cluster, group: Group, member: Member, reason: str) -> None:
-    """Remove one member. If it still runs it will rejoin. Raises AdminError."""
+    """Remove one member. If it still runs it will rejoin. Raises AdminError, also for a member of a share or streams
+    group, for which Kafka has no such request.
+    """
+    if group.kind in (SHARE, STREAMS):
+        raise AdminError(f"group {group.group_id} is a {group.kind} group: Kafka has no request to remove its members")
 
     def attempt() -> tuple[int, int]:
         # By its instance id alone, as Kafka's admin client: any process that has the id now.

@@ -212,13 +212,14 @@ class Daemon:
 
     def _assemble_transactions(self) -> None:
         """Make the transaction coordinator and the writer of its markers."""
+        settings = self.settings
         self.markers = PartitionMarkers(self.topics.transactional, self.coordinator, self.loop.call_soon)
         self.transactions = Transactions(
             self.runtime,
-            self.log_of(TRANSACTION_TOPIC, self.settings.transaction_state_log_load_buffer_size),
+            self.log_of(TRANSACTION_TOPIC, settings.transaction_state_log_load_buffer_size),
             self.partitions_of(TRANSACTION_TOPIC, self.topics.transaction_partitions or 0),
-            settings=transaction_settings(self.settings),
-            max_ids=self.settings.max_transactional_ids,
+            settings=transaction_settings(settings),
+            max_ids=settings.max_transactional_ids,
             topic=self.topics,
             markers=self._spread_markers(),
             new_producer_id=self.topics.producer_ids.next,
@@ -229,7 +230,6 @@ class Daemon:
 
             self.participants = SpreadTransactions(self.transactions, self.nodes, self.peers)
         self.topics.participants = self.participants
-        self.topics.on_transaction_topic(self.transactions.topic_made)
 
     def _spread_markers(self) -> MarkerWriter:
         """Return the writer of markers: if there are other nodes, it also writes to their partitions."""
@@ -323,7 +323,7 @@ class Daemon:
             connection = lambda: Connection(self.door, LISTENER)  # noqa: E731
             self._servers.append(await self.loop.create_unix_server(connection, sock=part.peer_socket))
             admin_url = "" if self.admin is None else self.admin.url
-            await take_up_line(part, self.loop, self.topics, self, admin_url)
+            await take_up_line(part, self.loop, self.topics, self.transactions.topic_made, self, admin_url)
         self.begin()
 
     def begin(self) -> None:

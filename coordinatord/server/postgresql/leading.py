@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from coordinatord.base.config import Settings
 from coordinatord.broker.log import leader_epoch_cache
@@ -65,6 +66,10 @@ def follow(shared: SharedFiles, daemon: ServingNode) -> None:
     assert isinstance(catalogue, SharedCatalogue)
     assert isinstance(nodes, SeatedNodes)
 
+    def added(topic: Any) -> None:
+        if topic.name == TRANSACTION_TOPIC:
+            daemon.transactions.topic_made()
+
     def take_over(looked: Looked) -> None:
         try:
             shared.nodes = looked.nodes  # together with the leaders: responses to clients must be consistent
@@ -77,6 +82,7 @@ def follow(shared: SharedFiles, daemon: ServingNode) -> None:
         except (LogError, OSError) as error:
             daemon.log_failed(error)
 
+    catalogue.on_added = added
     if TRANSACTION_TOPIC in catalogue.by_name:
         daemon.transactions.topic_made()
     shared.begin(

@@ -10,9 +10,15 @@ import pytest
 
 from coordinatord.monitoring.admin.groups import CLASSIC, Group, Member, describe, who
 from kafka_wire.api import consumer_group_describe as consumer_groups
+from kafka_wire.api import share_group_describe as share_groups
+from kafka_wire.api import streams_group_describe as streams_groups
 from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from kafka_wire.api.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from kafka_wire.api.share_group_describe import ShareGroupDescribeRequest
+from kafka_wire.api.streams_group_describe import StreamsGroupDescribeRequest
 from kafka_wire.errors import ErrorCode
+
+NOT_FOUND = ErrorCode.GROUP_ID_NOT_FOUND
 
 
 class Converting:
@@ -32,6 +38,8 @@ class Converting:
         self.asked.append(type(request))
         if isinstance(request, DescribeGroupsRequest):
             return DescribeGroupsResponse(groups=[DescribedGroup(0, group_id="g", group_state="Dead")])
+        if not isinstance(request, ConsumerGroupDescribeRequest):
+            return ConsumerGroupDescribeResponse(groups=[consumer_groups.DescribedGroup(NOT_FOUND, group_id="g")])
         error = ErrorCode.NONE if self.is_there and len(self.asked) > 1 else ErrorCode.GROUP_ID_NOT_FOUND
         described = consumer_groups.DescribedGroup(error, group_id="g", group_state="Stable")
         return ConsumerGroupDescribeResponse(groups=[described])
@@ -45,7 +53,8 @@ def described(cluster: Converting) -> SimpleNamespace:
 def test_a_group_that_is_upgraded_between_two_questions_is_there() -> None:
     found = described(Converting(is_there=True))
     assert found.groups["g"].state == "Stable"
-    assert found.asked == [ConsumerGroupDescribeRequest, DescribeGroupsRequest, ConsumerGroupDescribeRequest]
+    others = [ShareGroupDescribeRequest, StreamsGroupDescribeRequest]
+    assert found.asked == [ConsumerGroupDescribeRequest, *others, DescribeGroupsRequest, ConsumerGroupDescribeRequest]
 
 
 def test_one_that_is_not_there_is_left_out() -> None:
@@ -88,3 +97,46 @@ class Consuming(Converting):
 def test_an_expression_stands_for_the_topics_of_a_member_without_names() -> None:
     found = described(Consuming(is_there=True))
     assert [member.topics for member in found.groups["g"].members] == [["a", "b"], ["a.*"], [], []]
+
+
+class Streaming(Converting):
+    """A cluster with a streams group of two subtopologies; the second one reads a repartition topic."""
+
+    def ask(self, request: Any, _node_id: int) -> Any:
+        if type(request) is not StreamsGroupDescribeRequest:
+            answered = {ConsumerGroupDescribeRequest: ConsumerGroupDescribeResponse}.get(type(request))
+            kind = consumer_groups.DescribedGroup if answered is not None else share_groups.DescribedGroup
+            return (answered or share_groups.ShareGroupDescribeResponse)(
+                groups=[kind(ErrorCode.GROUP_ID_NOT_FOUND, group_id="g")]
+            )
+        topology = streams_groups.Topology(
+            1,
+            [
+                streams_groups.Subtopology("0", ["orders", "payments"]),
+                streams_groups.Subtopology(
+                    "1", [], repartition_source_topics=[streams_groups.TopicInfo("by-shop", 4, 1)]
+                ),
+            ],
+        )
+        tasks, warming = streams_groups.TaskIds("0", [1, 0]), streams_groups.TaskIds("1", [3])
+        member = streams_groups.Member(
+            "m",
+            7,
+            client_id="app-1",
+            client_host="/127.0.0.1",
+            assignment=streams_groups.Assignment([tasks], warmup_tasks=[warming]),
+            target_assignment=streams_groups.Assignment([tasks, warming]),
+        )
+        group = streams_groups.DescribedGroup(0, None, "g", "Reconciling", 8, 8, topology, [member])
+        return streams_groups.StreamsGroupDescribeResponse(groups=[group])
+
+
+def test_a_member_of_a_streams_group_has_the_partitions_that_its_active_tasks_read() -> None:
+    it: Any = Streaming(is_there=True)
+    group = describe(it, ["g"])["g"]
+    assert (group.kind, group.state, group.epoch) == ("streams", "Reconciling", 8)
+    [member] = group.members
+    assert (member.name, member.epoch) == ("app-1 on 127.0.0.1", 7)
+    assert member.assigned == {"orders": [0, 1], "payments": [0, 1]}
+    assert member.target == {"by-shop": [3], "orders": [0, 1], "payments": [0, 1]}
+    assert member.topics == ["by-shop", "orders", "payments"]

@@ -58,7 +58,7 @@ class Snapshot:
     leaderless: list[str] = field(default_factory=list)
     """Partitions of topics whose ends are unknown, because they have no leader at present."""
     others: dict[str, str] = field(default_factory=dict)
-    """Groups of types that have no lag here, share and streams: the type of each."""
+    """Share and streams groups: the type of each. The lag of a streams group is in the rows, if it has committed."""
 
 
 class Verdict(NamedTuple):

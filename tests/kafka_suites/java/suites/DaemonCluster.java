@@ -93,7 +93,7 @@ public final class DaemonCluster implements ClusterInstance {
             listener + ":" + config.brokerSecurityProtocol().name + ",CONTROLLER:PLAINTEXT");
         all.put("inter.broker.listener.name", listener);
         all.put("log.dirs", daemon.dataDirectory().toString());
-        all.put("unstable.api.versions.enable", "false"); // released versions alone are served
+        all.putIfAbsent("unstable.api.versions.enable", "true");
         all.putIfAbsent("sasl.mechanism.inter.broker.protocol", "PLAIN");
         return new KafkaConfig(all, false);
     }

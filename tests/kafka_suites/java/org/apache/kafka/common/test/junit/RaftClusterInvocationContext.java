@@ -1,7 +1,5 @@
 package org.apache.kafka.common.test.junit;
 
-import org.apache.kafka.common.errors.InvalidReplicaAssignmentException;
-import org.apache.kafka.common.errors.InvalidReplicationFactorException;
 import org.apache.kafka.common.test.api.ClusterConfig;
 import org.apache.kafka.common.test.api.Type;
 import org.apache.kafka.server.common.MetadataVersion;
@@ -69,17 +67,7 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
         @Override
         public void handleTestExecutionException(ExtensionContext context, Throwable thrown) throws Throwable {
             if (cluster.refused() != null) throw new TestAbortedException(cluster.refused().getMessage(), thrown);
-            int brokers = cluster.config().numBrokers();
-            if (brokers > 1 && wantsReplicas(thrown)) throw new TestAbortedException("needs " + brokers + " brokers", thrown);
             throw thrown;
-        }
-
-        /** Whether it was refused a topic with more replicas than there are brokers. */
-        private static boolean wantsReplicas(Throwable thrown) {
-            for (Throwable each = thrown; each != null; each = each.getCause())
-                if (each instanceof InvalidReplicaAssignmentException || each instanceof InvalidReplicationFactorException)
-                    return true;
-            return false;
         }
 
         @Override

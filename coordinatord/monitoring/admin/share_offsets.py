@@ -1,0 +1,104 @@
+"""Offsets of share groups (KIP-932): the start offset of each share partition, which replaces a committed offset.
+
+Records before it are done with. The lag (KIP-1226) counts the records from there to the partition's end that are
+neither acknowledged nor archived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from coordinatord.monitoring.admin.connection import AdminError, Cluster, patiently, said
+from kafka_wire.api.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
+from kafka_wire.api.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+)
+from kafka_wire.api.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
+from kafka_wire.errors import ErrorCode
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A share partition. `lag` is None where the cluster is older than that (Kafka 4.2), or cannot tell it now."""
+
+    start_offset: int
+    lag: int | None = None
+
+
+def described(cluster: Cluster, group: str) -> dict[TopicPartition, Shared]:
+    """Return the share partitions of a group that have a start offset. Raises AdminError."""
+    node_id = cluster.coordinator(group)
+    request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group, None)])
+
+    def attempt() -> tuple[int, dict[TopicPartition, Shared]]:
+        answer = cluster.ask(request, node_id).groups[0]
+        found, code = {}, answer.error_code
+        for topic in answer.topics:
+            for each in topic.partitions:
+                if each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    continue  # a topic that was deleted
+                code = code or each.error_code
+                if each.start_offset >= 0:
+                    lag = each.lag if each.lag >= 0 else None
+                    found[topic.topic_name, each.partition_index] = Shared(each.start_offset, lag)
+        return (0 if code == ErrorCode.GROUP_ID_NOT_FOUND else code), found
+
+    return patiently(attempt, f"group {group}")
+
+
+def alter(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Set start offsets of an empty share group: records from there on are delivered anew. Raises AdminError if one is
+    rejected.
+    """
+    by_topic: dict[str, list[AlterShareGroupOffsetsRequestPartition]] = {}
+    for (topic, number), offset in sorted(offsets.items()):
+        by_topic.setdefault(topic, []).append(AlterShareGroupOffsetsRequestPartition(number, offset))
+    topics = [AlterShareGroupOffsetsRequestTopic(*each) for each in by_topic.items()]
+    request = AlterShareGroupOffsetsRequest(group, topics)
+    node_id = cluster.coordinator(group)
+
+    def attempt() -> tuple[int, int]:
+        answer = cluster.ask(request, node_id)
+        if answer.error_code == ErrorCode.NON_EMPTY_GROUP:
+            raise AdminError(f"group {group}: a member has joined it meanwhile")
+        for topic in answer.responses:
+            for each in topic.partitions:
+                if each.error_code:
+                    raise AdminError(f"{topic.topic_name}-{each.partition_index}: {_why(each)}")
+        return answer.error_code, 0
+
+    patiently(attempt, f"group {group}")
+
+
+def delete(cluster: Cluster, group: str, topics: Collection[str]) -> dict[str, str | None]:
+    """Delete an empty share group's state of whole topics; return the reasons of failures, by topic, None for a deleted
+    one. Raises AdminError.
+    """
+    request = DeleteShareGroupOffsetsRequest(
+        group, [DeleteShareGroupOffsetsRequestTopic(each) for each in sorted(topics)]
+    )
+    node_id = cluster.coordinator(group)
+
+    def attempt() -> tuple[int, dict[str, str | None]]:
+        answer = cluster.ask(request, node_id)
+        return answer.error_code, {
+            each.topic_name: _why(each) if each.error_code else None for each in answer.responses
+        }
+
+    return patiently(attempt, f"group {group}")
+
+
+def _why(answered: Any) -> str:
+    return said(answered.error_code, answered.error_message)
