@@ -187,7 +187,7 @@ def _row(
     group: Group, owners: Sequence[Member], partition: tuple[str | None, int | None] = (None, None)
 ) -> dict[str, Any]:
     """Return the row of a partition or of a member without one; several owners, in a share group, are only counted."""
-    row = {"group_id": group.group_id, "type": group.kind, "state": group.state}
+    row: dict[str, Any] = {"group_id": group.group_id, "type": group.kind, "state": group.state}
     row |= {"topic": partition[0], "partition": partition[1], "committed_offset": None, "start_offset": None}
     row |= {"end_offset": None, "lag": None, "members": len(owners)}
     for name in ("member_id", "instance_id", "client_id", "host"):

@@ -11,10 +11,11 @@ import pytest
 
 from coordinatord.base.config import Settings
 from coordinatord.broker.topics.names import SHARE_TOPIC
-from coordinatord.server.daemon.handlers import serves_share_groups
+from coordinatord.server.daemon.handlers import offered, serves_share_groups
 from kafka_wire.api.api_versions import ApiVersionsRequest
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.metadata import MetadataRequest
+from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 from tests.coordination.share.coordinator.test_apis import initializing, reading, summarizing, writing
 from tests.reference.in_process import run, running_in_process
@@ -40,12 +41,26 @@ def test_where_share_groups_are_served(changes: dict[str, Any], served: bool) ->
 
 @pytest.mark.parametrize("served", [False, True])
 def test_the_apis_are_offered_if_share_groups_are_served(tmp_path: Path, served: bool) -> None:
-    async def offered() -> set[int]:
+    async def found() -> set[int]:
         async with running_in_process(tmp_path, SHARE if served else {}) as ours:
             client = await ours.connect("raw")
             return {each.api_key for each in (await client.ask(ApiVersionsRequest(), 0)).api_keys}
 
-    assert run(offered()) & SHARE_APIS == (SHARE_APIS if served else set())
+    assert run(found()) & SHARE_APIS == (SHARE_APIS if served else set())
+
+
+@pytest.mark.parametrize("protocols", ["classic", "classic,consumer", "classic,consumer,share"])
+def test_a_node_without_handlers_offers_the_same(tmp_path: Path, protocols: str) -> None:
+    """As a node that waits for the lead: it has no daemon whose handlers it could list."""
+    changes = {"group.coordinator.rebalance.protocols": protocols}
+
+    async def apis() -> set[int]:
+        async with running_in_process(tmp_path, changes) as ours:
+            client = await ours.connect("raw")
+            return {each.api_key for each in (await client.ask(ApiVersionsRequest(), 0)).api_keys}
+
+    settings = replace(Settings(), group_coordinator_rebalance_protocols=tuple(protocols.split(",")))
+    assert run(apis()) == offered(ApiKey, settings)
 
 
 async def create(client: Any) -> bytes:

@@ -46,6 +46,22 @@ TRANSACTION_APIS = (
 )
 SASL_APIS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 TRANSACTIONAL_OFFSETS_APIS = (ApiKey.TXN_OFFSET_COMMIT,)
+SHARE_APIS = (
+    ApiKey.SHARE_GROUP_HEARTBEAT,
+    ApiKey.SHARE_GROUP_DESCRIBE,
+    ApiKey.SHARE_FETCH,
+    ApiKey.SHARE_ACKNOWLEDGE,
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+    ApiKey.READ_SHARE_GROUP_STATE,
+    ApiKey.WRITE_SHARE_GROUP_STATE,
+    ApiKey.DELETE_SHARE_GROUP_STATE,
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+)
+NOT_SERVED = (ApiKey.STREAMS_GROUP_DESCRIBE,)
+"""APIs that only our commands use."""
 
 
 class Share(ShareKeys, Protocol):
@@ -71,10 +87,11 @@ def serves_share_groups(settings: Settings) -> bool:
 
 def offered(handlers: Iterable[int], settings: Settings) -> set[int]:
     """Return the APIs that ApiVersions lists. Clients that do not find the consumer protocol there fall back to the
-    classic one.
+    classic one. `handlers` may be all APIs: a node without handlers, as it is not the leader, lists the same ones.
     """
-    hidden = () if serves_consumer_protocol(settings) else CONSUMER_GROUP_APIS
-    return {*handlers}.difference(hidden)
+    consumer = () if serves_consumer_protocol(settings) else CONSUMER_GROUP_APIS
+    share = () if serves_share_groups(settings) else SHARE_APIS
+    return {*handlers}.difference(consumer, share, NOT_SERVED)
 
 
 def features(settings: Settings) -> dict[str, int]:
