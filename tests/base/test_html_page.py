@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from coordinatord.base.html_page import STYLE_SHEET, document
-from coordinatord.monitoring.dashboard.page import page
+from coordinatord.monitoring.dashboard.page import front_file, page
 
 
 def test_a_page_is_one_file_with_the_style_sheet() -> None:
@@ -26,5 +26,6 @@ def test_the_style_sheet_loads_nothing_and_is_whole() -> None:
 
 def test_the_live_page_has_it_once() -> None:
     text = page()
-    assert text.count(STYLE_SHEET.read_text()) == 1
-    assert [text.count(each) for each in ("<html", "</html>", "<body", "</body>", "<style>", "<main")] == [1] * 6
+    assert text.count('href="page.css"') == 1
+    assert front_file("page.css").body == STYLE_SHEET.read_bytes()
+    assert [text.count(each) for each in ("<html", "</html>", "<body", "</body>", "<main")] == [1] * 5

@@ -333,7 +333,7 @@ def files(folder: str) -> Iterator[Path]:
     for path in (REPOSITORY / folder).rglob("*"):
         if (
             path.suffix == ".py"
-            or path.name in ("py.typed", "digest.txt", "live.html", "page.css")
-            or path.parent.name == "stories"
+            or path.name in ("py.typed", "digest.txt", "page.css")
+            or path.parent.name in ("stories", "front")
         ):
             yield path

@@ -203,6 +203,13 @@ class History:
         members = self._reader.group.members
         return [members[each] for each in sorted(self._reader.pending) if each in members]
 
+    def owners(self) -> dict[TopicPartition, tuple[str, str]]:
+        """Return the client id and the host of the member that each partition is assigned to."""
+        members: list[Member | MemberState] = list(self._reader.group.members.values())
+        if self._before is not None:
+            members += self._before.members.values()
+        return {place: (each.client_id, each.host) for each in members for place in each.assigned}
+
     def lives(self) -> list[Life]:
         """Return the members' lives, in the order of their starts."""
         self._settle()

@@ -1,37 +1,28 @@
-"""Responses for the live page, as JSON and as server-sent events: a page of groups by urgency, and one group.
+"""Responses for the live page: its files, and as JSON the overview, one group, one topic, one client or host.
 
-A response to /groups/events has one event and ends; a browser's EventSource reconnects after the pause that the
-response names. So an open page costs a request every two seconds, and no connection in between.
+The page asks again every PAUSE_MS. It sends the cursor of its last overview, and gets the rows that have changed; or
+the tag of what it shows of a group, and gets nothing if that is the same. So no connection stays open.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from coordinatord.base.observe.log_part import Document
-from coordinatord.monitoring.analysis.severity import is_urgent, severity
-from coordinatord.monitoring.dashboard.page import page
+from coordinatord.monitoring.analysis.severity import is_urgent
+from coordinatord.monitoring.dashboard import details
+from coordinatord.monitoring.dashboard.overview import PAUSE_MS, Feed, row
+from coordinatord.monitoring.dashboard.page import FILES, front_file, page
+from coordinatord.monitoring.dashboard.trends import Trends
 from coordinatord.monitoring.dashboard.view import GroupView, View
 
 PAGE_SIZE = 50
-PAUSE_MS = 2_000
-MAX_ROWS = 100
-"""Maximum number of partitions, members and rebalances of one group in a response: the worst or the last ones."""
+"""Number of groups in a page of /groups/state."""
 MAX_WORD = 300
-HTML, EVENTS = "text/html; charset=utf-8", "text/event-stream; charset=utf-8"
-
-LIFE = ("member_id", "instance", "client_id", "host", "since_ms", "until_ms", "end", "partitions", "last_commit_ms")
-REBALANCE = (
-    "generation", "generation_before", "outcome", "began_ms", "ended_ms", "members", "added", "removed",
-    "partitions_moved", "trigger", "trigger_client_id", "cause", "client_reason", "how", "confidence",
-)  # fmt: skip
-PLACE = (
-    "topic", "partition", "committed_offset", "committed_ms", "end_offset", "lag", "time_lag_ms", "time_lag_method",
-    "lost_records", "status", "why", "alarming",
-)  # fmt: skip
+HTML, JSON = "text/html; charset=utf-8", "application/json"
 
 
 class Answers:
@@ -44,30 +35,75 @@ class Answers:
         now_ms: Callable[[], int],
         state: Callable[[], str | None],
         whole: Callable[[GroupView], GroupView] = lambda group: group,
+        *,
+        trends: Trends | None = None,
+        bootstrap: str = "127.0.0.1:9092",
     ) -> None:
-        """`whole` adds details that are only shown for the selected group."""
+        """`whole` adds details that are only shown for the selected group; `bootstrap` is for commands to copy."""
         self._view = view
         self._cluster = cluster
         self._now_ms = now_ms
         self._state = state
         self._add = whole
+        self._trends = Trends() if trends is None else trends
+        self._bootstrap = bootstrap
+        self._feed = Feed(self._trends)
 
     def part(self, method: str, path: str, query: Mapping[str, str], _token: str) -> tuple[int, object]:
         """Respond to a request. See base.observe.log_part.PathHandler."""
         if method not in ("GET", "HEAD"):
             return 405, {"error": "Only GET and HEAD."}
-        if path == "/groups/":
+        name = path.removeprefix("/groups/")
+        if name == "":
             return 200, Document(HTML, page().encode())
-        if path == "/groups/state":
+        if name in FILES:
+            return 200, front_file(name)
+        if name == "state":
             return 200, self.state(query)
-        if path == "/groups/events":
-            text = json.dumps(self.state(query))
-            return 200, Document(EVENTS, f"retry: {PAUSE_MS}\nevent: state\ndata: {text}\n\n".encode())
+        if name == "overview":
+            return 200, _json(self.overview(query.get("since", "")))
+        if name in ("group", "topic", "client"):
+            return 200, _json(self.detail(name, query.get("name", ""), query.get("tag", "")))
         return 404, {"error": "There is no such page; /groups/ is the one."}
 
+    def _head(self, view: View) -> dict[str, Any]:
+        return {
+            "cluster": self._cluster(),
+            "at_ms": view.at_ms,
+            "now_ms": self._now_ms(),
+            "pause_ms": PAUSE_MS,
+            "trouble": self._state(),
+        }
+
+    def overview(self, cursor: str) -> dict[str, Any]:
+        """Return the rows that changed after `cursor`; all rows if it is empty or unknown. See overview.Feed."""
+        view = self._view() or View(0)
+        return {
+            **self._head(view),
+            "groups": len(view.groups),
+            "left_out": view.left_out_groups + view.left_out_partitions,
+            **self._feed.since(view, cursor),
+        }
+
+    def detail(self, kind: str, name: str, tag: str) -> dict[str, Any]:
+        """Return one group, topic or client. `found` is None if there is none, `same` true if the content is that of
+        `tag`.
+        """
+        view = self._view() or View(0)
+        found: dict[str, Any] | None
+        if kind == "group":
+            group = view.groups.get(name)
+            found = None if group is None else details.whole(self._add(group), self._trends, self._bootstrap)
+        else:
+            found = details.topic(view, name) if kind == "topic" else details.client(view, name)
+        now_tag = hashlib.sha256(json.dumps(found).encode()).hexdigest()[:16]
+        if tag == now_tag:
+            return {**self._head(view), "same": True}
+        return {**self._head(view), "tag": now_tag, "found": found}
+
     def state(self, query: Mapping[str, str]) -> dict[str, Any]:
-        """Return the state of the page. Parameters: `search` in names, statuses and reasons; `page` from 1; `group`,
-        the group that is shown in full.
+        """Return a page of groups for programs. Parameters: `search` in names, statuses and reasons; `page` from 1;
+        `group`, the group that is returned in full.
         """
         view = self._view() or View(self._now_ms())
         words = query.get("search", "")[:MAX_WORD].lower().split()
@@ -76,10 +112,7 @@ class Answers:
         number = min(max(1, int(query["page"][:9])), pages) if query.get("page", "")[:9].isdecimal() else 1
         group = view.groups.get(query.get("group", ""))
         return {
-            "cluster": self._cluster(),
-            "at_ms": view.at_ms,
-            "now_ms": self._now_ms(),
-            "trouble": self._state(),
+            **self._head(view),
             "groups": len(view.groups),
             "urgent": sum(is_urgent(word) for _, word, _why in view.by_urgency),
             "left_out_groups": view.left_out_groups,
@@ -87,9 +120,15 @@ class Answers:
             "found": len(found),
             "page": number,
             "pages": pages,
-            "list": [_row(*each) for each in found[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]],
-            "group": None if group is None else _whole(self._add(group)),
+            "list": [_row(each, self._trends) for each, _, _ in found[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]],
+            "group": None if group is None else details.whole(self._add(group), self._trends, self._bootstrap),
         }
+
+
+def _row(group: GroupView, trends: Trends) -> dict[str, Any]:
+    method = "unknown" if group.now is None else group.now.max_time_lag_method
+    more = {"type": group.group_type, "rebalancing": group.waiting is not None, "time_lag_method": method}
+    return {**row(group, trends, None), **more}
 
 
 def _searched(told: tuple[GroupView, str, str]) -> str:
@@ -97,44 +136,5 @@ def _searched(told: tuple[GroupView, str, str]) -> str:
     return f"{group.group_id} {word} {why}".lower()
 
 
-def _row(group: GroupView, word: str, why: str) -> dict[str, Any]:
-    now = group.now
-    return {
-        "id": group.group_id,
-        "status": word,
-        "why": why,
-        "urgent": is_urgent(word),
-        "type": group.group_type,
-        "lag": None if now is None else now.lag,
-        "time_lag_ms": None if now is None else now.max_time_lag_ms,
-        "time_lag_method": "unknown" if now is None else now.max_time_lag_method,
-        "members": group.members,
-        "last_commit_ms": None if now is None else now.last_commit_ms,
-        "rebalancing": group.waiting is not None,
-    }
-
-
-def _whole(group: GroupView) -> dict[str, Any]:
-    rows = sorted(group.rows, key=lambda row: (severity(row.status), -(row.lag or 0), row.topic, row.partition))
-    rebalances = list(reversed(group.rebalances))
-    lives = sorted(group.lives, key=lambda life: (life.until_ms is not None, -(life.until_ms or 0), life.since_ms))
-    deadlines = sorted(group.deadlines, key=lambda each: each.at_ms)
-    return {
-        **_row(group, *group.verdict),
-        "also": [{"kind": each.kind, "text": each.text} for each in group.trouble],
-        "commits": group.commits,
-        "causes": dict(group.causes),
-        "waiting": group.waiting,
-        "deadlines": [each._asdict() for each in deadlines[:MAX_ROWS]],
-        **_part("partitions", rows, PLACE),
-        **_part("rebalances", rebalances, REBALANCE),
-        **_part("lives", lives, LIFE),
-    }
-
-
-def _part(name: str, rows: Sequence[Any], columns: Sequence[str]) -> dict[str, Any]:
-    told = []
-    for row in rows[:MAX_ROWS]:
-        whole = row._asdict() if hasattr(row, "_asdict") else asdict(row)
-        told.append({column: whole[column] for column in columns})
-    return {name: told, f"{name}_count": len(rows)}
+def _json(content: object) -> Document:
+    return Document(JSON, json.dumps(content, ensure_ascii=True, separators=(",", ":")).encode())

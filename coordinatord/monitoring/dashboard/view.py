@@ -83,6 +83,8 @@ class GroupView:
     waiting: Mapping[str, Any] | None = None
     """A rebalance under way: `began_ms`, and the names of the members for which it waits (`waits_for`)."""
     deadlines: Sequence[Deadline] = ()
+    owners: Mapping[tuple[str, int], tuple[str, str]] = field(default_factory=dict)
+    """Client id and host of the member that each partition is assigned to."""
 
     @property
     def verdict(self) -> severity.Verdict:

@@ -186,6 +186,7 @@ class Reading:
             lives=[replace(life) for life in history.lives()],
             waiting=waiting,
             deadlines=deadlines,
+            owners=history.owners(),
         )
 
     def _forget(self, now_ms: int) -> None:

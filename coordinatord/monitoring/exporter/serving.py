@@ -72,7 +72,14 @@ def serve(
     def state() -> str | None:
         return None if watcher.is_up else watcher.why or "the offsets log is being read"
 
-    answers = Answers(lambda: watcher.view, lambda: name_of(watcher, cluster_name), wall_ms, state)
+    answers = Answers(
+        lambda: watcher.view,
+        lambda: name_of(watcher, cluster_name),
+        wall_ms,
+        state,
+        trends=watcher.trends,
+        bootstrap=watcher.bootstrap,
+    )
     server.add_part("/groups", answers.part)
     server.list_page("/groups/", "who is behind and why, live")
     server.start()

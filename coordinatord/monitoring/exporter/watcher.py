@@ -13,6 +13,7 @@ from coordinatord.base.observe.health import Health
 from coordinatord.base.observe.logger import get_logger
 from coordinatord.monitoring.analysis.ends import Tail
 from coordinatord.monitoring.analysis.generations import TopicPartition
+from coordinatord.monitoring.dashboard.trends import Trends
 from coordinatord.monitoring.dashboard.view import View
 from coordinatord.monitoring.exporter.reading import Reading
 from coordinatord.monitoring.offsets_log.source.cluster import Cluster
@@ -51,6 +52,7 @@ class Watcher:
     ) -> None:
         self.bootstrap = bootstrap
         self.view: View | None = None
+        self.trends = Trends()
         self.cluster_id: str | None = None
         self.is_up = False
         self.looks = 0
@@ -141,6 +143,7 @@ class Watcher:
             self._described_s = time.monotonic()
         self._reading.ended(bounds, now_ms, self._look_at_tails(cluster, bounds), self._retention, points)
         self.view = self._reading.view(read_ms)  # later commits may be unknown
+        self.trends.add(self.view)
         self.looks += 1
         if not self.is_up:
             log.info("the cluster is read", bootstrap=self.bootstrap, groups=len(self.view.groups))

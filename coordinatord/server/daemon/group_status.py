@@ -27,6 +27,7 @@ from coordinatord.monitoring.analysis.offset_timeline import Point
 from coordinatord.monitoring.analysis.status import Members, Rules
 from coordinatord.monitoring.dashboard.responses import Answers
 from coordinatord.monitoring.dashboard.series import WatchCollector
+from coordinatord.monitoring.dashboard.trends import Trends
 from coordinatord.monitoring.dashboard.view import Deadline, Ending, GroupView, Limits, View, add_point
 from kafka_wire.errors import DecodeError
 from kafka_wire.records.consumer_assignment import decode_assignment
@@ -51,6 +52,17 @@ class GroupStatus:
         self._rules = Rules()
         self._lock = threading.Lock()
         self._view: View | None = None
+        self._trends = Trends()
+        listeners = daemon.settings.advertised_listeners or daemon.settings.listeners
+        self._answers = Answers(
+            self.view,
+            self._cluster,
+            daemon.now_ms,
+            lambda: None,
+            self._whole,
+            trends=self._trends,
+            bootstrap=listeners[0].address,
+        )
         self._trails: dict[Key, Trail] = {}
         self._points: dict[TopicPartition, list[Point]] = {}
         self._histories: dict[str, History] = {}
@@ -64,8 +76,7 @@ class GroupStatus:
 
     def part(self, method: str, path: str, query: Mapping[str, str], token: str) -> tuple[int, object]:
         """Return the status and the body of a response for /groups."""
-        answers = Answers(self.view, self._cluster, self._daemon.now_ms, lambda: None, self._whole)
-        return answers.part(method, path, query, token)
+        return self._answers.part(method, path, query, token)
 
     def _cluster(self) -> str:
         return str(self._daemon.data.cluster_id)
@@ -76,6 +87,7 @@ class GroupStatus:
             now_ms = self._daemon.now_ms()
             if self._view is None or not 0 <= now_ms - self._view.at_ms < LOOK_MS:
                 self._view = self._look(now_ms)
+                self._trends.add(self._view)
             return self._view
 
     def _look(self, now_ms: int) -> View:
@@ -237,7 +249,17 @@ class GroupStatus:
             rebalances=tuple(history.rebalances),
             lives=self._lives(group, history),
             waiting=self._waiting(group),
+            owners=self._owners(group),
         )
+
+    def _owners(self, group: Group) -> dict[TopicPartition, tuple[str, str]]:
+        members = dict(group.members if group.consumer is None else group.consumer.members)
+        return {
+            place: (members[member_id].client_id, host)
+            for member_id, (host, places) in self._members(group).items()
+            if member_id in members
+            for place in places
+        }
 
     def _waiting(self, group: Group) -> dict[str, Any] | None:
         ledger = self._daemon.ledger

@@ -17,7 +17,7 @@ from coordinatord.base.observe.metrics import Metrics
 from coordinatord.base.observe.web_server import HEAD_BYTES
 from coordinatord.monitoring.dashboard.responses import Answers
 
-PAGES = ("/rebalances", "/groups/state", "/groups/events", "/metrics", "/healthz", "/nowhere")
+PAGES = ("/rebalances", "/groups/state", "/groups/overview", "/metrics", "/healthz", "/nowhere")
 MUTANTS = 400
 
 
@@ -55,7 +55,7 @@ def get(target: str, *headers: str) -> bytes:
     return "\r\n".join([f"GET {target} HTTP/1.1", *headers, "", ""]).encode("latin-1")
 
 
-@pytest.mark.parametrize("path", ["/rebalances", "/groups/state", "/groups/events"])
+@pytest.mark.parametrize("path", ["/rebalances", "/groups/state", "/groups/overview"])
 def test_a_query_with_too_many_fields_is_a_bad_request(port: int, path: str, capfd: pytest.CaptureFixture[str]) -> None:
     expected = {200, 404} if path == "/rebalances" else {200}  # the exporter has no such page
     assert status(port, get(f"{path}?{'&'.join('a=1' for _ in range(20))}")) in expected

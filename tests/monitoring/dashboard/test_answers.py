@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from coordinatord.base.observe.log_part import Document
 from coordinatord.monitoring.analysis import severity
+from coordinatord.monitoring.analysis.advice import ADVICE
 from coordinatord.monitoring.analysis.members import CRASH_LOOP, STORM, Event
-from coordinatord.monitoring.dashboard.page import page
+from coordinatord.monitoring.dashboard.page import FILES, FRONT, page
 from coordinatord.monitoring.dashboard.responses import PAGE_SIZE, Answers
 from coordinatord.monitoring.dashboard.series import rows
 from coordinatord.monitoring.dashboard.view import View
-from tests.monitoring.dashboard.views import EVIL, NOW_MS, view
+from tests.monitoring.dashboard.views import EVIL, NOW_MS, group, view
 
 
 def answers(found: View | None) -> Answers:
-    return Answers(lambda: found, lambda: "test", lambda: NOW_MS + 500, lambda: None)
+    return Answers(lambda: found, lambda: "test", lambda: NOW_MS + 500, lambda: None, bootstrap="b:9")
 
 
 def state(found: View | None = None, **query: str) -> dict[str, Any]:
@@ -71,18 +75,62 @@ def test_one_group_in_full() -> None:
     assert state(group="nobody")["group"] is None
 
 
-def test_events_end_so_that_no_connection_stays() -> None:
-    status, content = answers(view()).part("GET", "/groups/events", {"group": EVIL}, "")
-    assert status == 200
-    assert isinstance(content, Document)
-    lines = content.body.decode().split("\n")
-    assert lines[0].startswith("retry: ")
-    assert lines[1] == "event: state"
-    assert json.loads(lines[2].removeprefix("data: "))["group"]["id"] == EVIL
-    assert lines[3:] == ["", ""]
+def test_what_the_group_page_has() -> None:
+    """The verdict with its meaning, the action with commands, then partitions with their owners."""
+    found = view()
+    stuck = replace(found.groups["stuck-payments"], owners={("payments", 7): ("pay-1", "/10.0.0.7")})
+    told = answers(View(NOW_MS, {**found.groups, "stuck-payments": stuck})).detail("group", "stuck-payments", "")[
+        "found"
+    ]
+    assert told["why"].startswith("it has committed offset 100 for 20 min"), told["why"]
+    assert told["means"] == ADVICE["stuck"].means
+    assert told["do"] == ADVICE["stuck"].do
+    assert told["partitions"][0]["owner"] == {"client": "pay-1", "host": "10.0.0.7"}
+    commands = [each["command"] for each in told["commands"]]
+    assert "coordinatord groups why stuck-payments --bootstrap b:9" in commands
+    assert (
+        "coordinatord groups reset-offsets stuck-payments --topic payments:7 --to-offset 101 --bootstrap b:9"
+        in commands
+    )
+    assert not any("--execute" in each for each in commands)
 
 
-@pytest.mark.parametrize(("method", "path", "status"), [("POST", "/groups/state", 405), ("GET", "/groups/../x", 404)])
+def test_a_name_in_a_command_is_one_word_for_a_shell() -> None:
+    commands = answers(view()).detail("group", EVIL, "")["found"]["commands"]
+    assert shlex.split(commands[0]["command"])[3] == EVIL
+    bad = "a\nrm -rf b"
+    assert answers(View(NOW_MS, {bad: group(bad, [])})).detail("group", bad, "")["found"]["commands"] == []
+
+
+def test_a_page_that_has_the_content_gets_none() -> None:
+    told = answers(view()).detail("group", "looping", "")
+    assert set(answers(view()).detail("group", "looping", told["tag"])) >= {"same", "now_ms"}
+    assert "found" not in answers(view()).detail("group", "looping", told["tag"])
+    assert answers(view()).detail("group", "nobody", "")["found"] is None
+
+
+def test_a_topic_and_its_readers() -> None:
+    told = answers(view()).detail("topic", "payments", "")["found"]
+    assert [(row["group"], row["status"], row["lag"]) for row in told["readers"]] == [
+        ("stuck-payments", "stuck", 7_100)
+    ]
+    assert answers(view()).detail("topic", "nothing", "")["found"] is None
+
+
+@pytest.mark.parametrize("name", ["pay-1", "10.0.0.7"])
+def test_a_client_or_host_and_what_it_has(name: str) -> None:
+    found = view()
+    owners = {("payments", 7): ("pay-1", "/10.0.0.7"), ("payments", 8): ("pay-2", "/10.0.0.7")}
+    groups = {**found.groups, "stuck-payments": replace(found.groups["stuck-payments"], owners=owners)}
+    told = answers(View(NOW_MS, groups)).detail("client", name, "")["found"]
+    assert ("stuck-payments", ["payments-7"]) in [(each["group"], each["owned"]) for each in told["members"]]
+    assert answers(found).detail("client", "worker-3", "")["found"] is None, "it is gone"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("POST", "/groups/state", 405), ("GET", "/groups/../x", 404), ("GET", "/groups/events", 404)],
+)
 def test_nothing_else(method: str, path: str, status: int) -> None:
     assert answers(view()).part(method, path, {}, "")[0] == status
 
@@ -92,12 +140,26 @@ def test_before_the_first_look() -> None:
     assert (told["groups"], told["list"], told["trouble"]) == (0, [], "it is being read")
 
 
-def test_the_page_needs_nothing_of_others() -> None:
+def test_the_page_runs_and_loads_its_own_files_alone() -> None:
     text = page()
-    assert "/*SHARED*/" not in text
-    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
-    assert "innerHTML" not in text
-    assert "insertAdjacent" not in text
+    assert "script-src 'self'" in text
+    assert "default-src 'none'" in text
+    assert "unsafe" not in text
+    assert not re.search(r"<script(?![^>]* src=)|<style|style=| on[a-z]+=|http:|https:", text)
+    named = set(re.findall(r'(?:src|href)="([a-z]+\.(?:js|css))"', text))
+    assert named == FILES.keys()
+    for name in named - {"uplot.js"}:
+        status, content = answers(view()).part("GET", f"/groups/{name}", {}, "")
+        assert (status, isinstance(content, Document)) == (200, True)
+        assert isinstance(content, Document)
+        for word in (b"innerHTML", b"insertAdjacent", b"outerHTML", b"document.write", b"eval("):
+            assert word not in content.body, (name, word)
+
+
+def test_the_licence_of_uplot_is_beside_it() -> None:
+    text = (FRONT / "UPLOT-LICENSE").read_text()
+    assert text.startswith("The MIT License")
+    assert "Leon Sorokin" in text
 
 
 def test_series_of_trouble() -> None:

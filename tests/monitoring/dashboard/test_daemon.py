@@ -75,6 +75,7 @@ def test_series_causes_and_deadlines(served: tuple[Daemon, str]) -> None:
     assert (deadline["who"], deadline["what"]) == ("one", "expires without a heartbeat")
     assert 0 < deadline["at_ms"] - time.time() * 1000 <= deadline["lasts_ms"] + 5_000
     assert {each["how"] for each in told["rebalances"]} == {"observed"}
+    assert {each["owner"]["client"] for each in told["partitions"]} == {"one"}
 
     one.close()
     found = scraped(url)
@@ -123,8 +124,14 @@ def test_the_index_and_the_page(served: tuple[Daemon, str]) -> None:
     assert '<a href="/groups/">' in get(f"{url}/")[2]
     status, content_type, text = get(f"{url}/groups/")
     assert (status, content_type) == (200, "text/html; charset=utf-8")
-    assert "EventSource" in text
-    assert get(f"{url}/groups/events")[1].startswith("text/event-stream")
+    assert 'src="app.js"' in text
+    assert get(f"{url}/groups/app.js")[1].startswith("text/javascript")
+    told = json.loads(get(f"{url}/groups/overview")[2])
+    assert "audit" in {row["id"] for row in told["rows"]}
+    found = json.loads(get(f"{url}/groups/group?name=audit")[2])["found"]
+    assert {(each["topic"], each["partition"], each["committed_offset"]) for each in found["partitions"]} >= {
+        ("orders", 0, 4)
+    }
 
 
 def test_nothing_of_it_is_loaded_by_a_start(tmp_path: Path) -> None:

@@ -95,6 +95,18 @@ def test_an_incident_fires_one_alert() -> None:
     assert set(taken) == URGENT | {"behind", "catching"}
 
 
+def test_alerts_and_panels_about_groups_link_to_the_groups_page() -> None:
+    for rule in rules():
+        if rule["alert"].startswith("ConsumerGroup"):
+            expected = "http://{{ $labels.instance }}/groups/#/group/{{ $labels.group }}"
+            assert rule["annotations"]["page"] == expected, rule["alert"]
+    for panel in dashboard()["panels"]:
+        if any("{{group" in target["legendFormat"] for target in panel["targets"]):
+            (link,) = panel["fieldConfig"]["defaults"]["links"]
+            assert link["url"].startswith("${page}#/group/"), panel["title"]
+    assert "page" in {variable["name"] for variable in dashboard()["templating"]["list"]}
+
+
 def test_panels_lie_beside_each_other() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in dashboard()["panels"]:

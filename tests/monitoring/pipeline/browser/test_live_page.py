@@ -10,6 +10,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,18 +19,23 @@ from coordinatord.base.config.address import Listener
 from coordinatord.base.observe.admin import AdminServer
 from coordinatord.base.observe.health import Health
 from coordinatord.monitoring.dashboard.responses import Answers
-from coordinatord.monitoring.dashboard.view import View
-from tests.monitoring.dashboard.views import EVIL, NOW_MS, group, place, view
+from coordinatord.monitoring.dashboard.trends import Trends
+from coordinatord.monitoring.dashboard.view import Ending, View
+from tests.monitoring.dashboard.views import EVIL, MINUTE, NOW_MS, group, place, view
 from tests.monitoring.pipeline.browser.chromium import Tab
 from tests.monitoring.pipeline.browser.test_report_page import BUILD, OVERFLOW
 from tests.reference.broker import cache_directory, exclusive
 
 AXE = "4.10.3"
-ROWS = "[...document.querySelectorAll('#groups tbody tr')].map(row => [...row.cells].map(cell => cell.textContent))"
+ROWS = (
+    "[...document.querySelectorAll('#groups tbody tr:not(.gap)')]"
+    ".map(row => [...row.cells].map(cell => cell.textContent))"
+)
+PLACES = "[...document.querySelectorAll('#places tbody tr')].map(row => [...row.cells].map(cell => cell.textContent))"
 #: The elements whose text is to be seen, and is beyond the right edge.
 BEYOND = """
 [...document.querySelectorAll("main *")].filter(each => each.childElementCount == 0 && each.textContent.trim() &&
-  !each.closest("svg, .skip, caption, thead") && each.getBoundingClientRect().width > 0 &&
+  !each.closest("svg, .skip, caption, thead, .table, pre, .plot") && each.getBoundingClientRect().width > 0 &&
   each.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map(each => each.textContent)
 """
 
@@ -40,7 +46,15 @@ class Served:
     def __init__(self) -> None:
         self.view: View | None = view()
         self.trouble: str | None = None
-        self.answers = Answers(lambda: self.view, lambda: "test", lambda: NOW_MS + 700, lambda: self.trouble)
+        self.trends = hour()
+        self.answers = Answers(
+            lambda: self.view,
+            lambda: "test",
+            lambda: NOW_MS + 700,
+            lambda: self.trouble,
+            trends=self.trends,
+            bootstrap="broker:9092",
+        )
         self.server = AdminServer(Listener("HTTP", "127.0.0.1", 0), None, Health())
         self.server.add_part("/groups", self.answers.part)
         self.server.start()
@@ -48,6 +62,34 @@ class Served:
     @property
     def url(self) -> str:
         return f"{self.server.url}groups/"
+
+
+def hour() -> Trends:
+    """The lag of the last hour: it has grown by a third."""
+    trends = Trends()
+    for minute in range(60, -1, -1):
+        groups = {}
+        for name, each in view().groups.items():
+            lag = each.now.lag if each.now is not None else None
+            past = None if lag is None else lag * (240 - minute) // 240
+            groups[name] = replace(each, now=None if each.now is None else each.now._replace(lag=past))
+        trends.add(View(NOW_MS - minute * MINUTE, groups))
+    return trends
+
+
+def busy() -> View:
+    """Groups with a story, 340 that stopped within a minute, and 28 that are well."""
+    groups = dict(view(28).groups)
+    row = place("", "events", 0, 500)
+    why = "no commit for 1500 s, its longest usual pause is 5 s, and 500 records are unread"
+    for number in range(340):
+        name = f"batch-{number:03d}"
+        last_ms = NOW_MS - 25 * MINUTE + number * 100
+        stopped = row._replace(group_id=name, status="stopped", why=why, alarming=True, committed_ms=last_ms)
+        groups[name] = group(name, [stopped], members=1)
+    owners = {("payments", 7): ("pay-1", "/10.0.0.7"), ("payments", 8): ("pay-1", "/10.0.0.7")}
+    groups["stuck-payments"] = replace(groups["stuck-payments"], owners=owners)
+    return View(NOW_MS, groups, [Ending("payments", 7, 0, 7_200), Ending("payments", 8, 0, 339)])
 
 
 @pytest.fixture
@@ -60,7 +102,7 @@ def served() -> Iterator[Served]:
 def opened(tab: Tab, address: str, width: int = 1400, height: int = 900, *, dark: bool = False) -> None:
     tab.open("about:blank", width, height, dark=dark)  # another fragment alone would not load the page again
     tab.open(address, width, height, dark=dark, phone=width < 500)
-    until(tab, "document.querySelectorAll('#groups tbody tr').length > 0")
+    until(tab, "document.querySelector('#groups tbody tr, #name')")
 
 
 def until(tab: Tab, condition: str) -> None:
@@ -71,80 +113,163 @@ def until(tab: Tab, condition: str) -> None:
         time.sleep(0.05)
 
 
+def click(tab: Tab, selector: str, text: str) -> None:
+    """Click the first element with this text in it."""
+    tab.run(
+        f"[...document.querySelectorAll({json.dumps(selector)})].find(e => e.textContent.includes({json.dumps(text)}))"
+        ".click()"
+    )
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize(("width", "height"), [(1400, 900), (390, 844)], ids=["wide", "phone"])
-def test_all_of_it_is_to_be_seen(tab: Tab, served: Served, width: int, height: int, dark: bool) -> None:
-    opened(tab, f"{served.url}#group=looping", width, height, dark=dark)
-    until(tab, "document.querySelectorAll('#rebalances li').length == 10")
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [("overview", "#/"), ("group", "#/group/looping"), ("topic", "#/topic/payments"), ("client", "#/client/10.0.0.7")],
+)
+def test_each_page_is_to_be_seen(
+    tab: Tab, served: Served, name: str, address: str, width: int, height: int, dark: bool
+) -> None:
+    served.view = busy()
+    opened(tab, f"{served.url}{address}", width, height, dark=dark)
     assert tab.complaints == []
     host = served.server.url
     assert [url for url in tab.requests if not url.startswith((host, "data:", "about:"))] == []
-    rows = tab.run(ROWS)
-    assert [row[:2] for row in rows][:2] == [["looping", "crash loop"], ["stuck-payments", "stuck"]]
-    assert tab.run("document.querySelector('#rebalances li b').textContent") == "session expired", "the verdict first"
-    assert tab.run("document.querySelectorAll('#group svg .life').length") == 7
-    assert tab.run("document.querySelectorAll('#group svg .band').length") == 10
-    assert "storm" in tab.run("document.querySelector('#group').textContent")
     assert tab.run(OVERFLOW) == 0
     assert tab.run(BEYOND) == []
-    tab.screenshot(BUILD / f"live-{'phone' if width < 500 else 'wide'}-{'dark' if dark else 'light'}.png", whole=True)
+    screen = f"{'phone' if width < 500 else 'wide'}-{'dark' if dark else 'light'}"
+    tab.screenshot(BUILD / f"live-{name}-{screen}.png", whole=name != "overview")
+
+
+def test_an_operator_finds_the_worst_group_its_reason_and_its_owner(tab: Tab, served: Served) -> None:
+    """340 groups that stopped together are one line; the crash loop and the stuck group are not buried."""
+    served.view = busy()
+    opened(tab, served.url)
+    rows = tab.run(ROWS)
+    assert [row[:2] for row in rows[:3]] == [
+        ["looping", "crash loop"],
+        ["▸ 340 groups", "stopped"],
+        ["stuck-payments", "stuck"],
+    ]
+    assert rows[0][2] == "worker-3 on 10.0.0.7 came 5 times, for 41 s each"
+    assert "25 min ago, within a minute of each other; all read events" in rows[1][2]
+    assert rows[2][2].startswith("it has committed offset 100 for 20 min")
+    assert [row[0] for row in rows].index("▸ 28 groups") == len(rows) - 1, "those that are well are folded"
+
+    click(tab, "#groups a", "stuck-payments")
+    until(tab, "document.querySelector('#name')")
+    until(tab, "document.querySelectorAll('#places tbody tr').length == 2")
+    assert tab.run("document.querySelector('#name').textContent") == "stuck-payments stuck"
+    page = tab.run("document.querySelector('#view').innerText")
+    assert "What to do: look at the record at that offset" in page
+    assert "--partition 7 --offset 100 --max-messages 1" in page
+    first = tab.run(PLACES)[0]
+    assert first[:6] == ["payments-7", "stuck", "pay-1 on 10.0.0.7", "100", "7,200", "7,100"]
+    order = [page.index(word) for word in ("It means", "Commands to copy", "Partitions", "Lag of all partitions",
+                                           "Members and rebalances", "Rebalances by cause")]  # fmt: skip
+    assert order == sorted(order), "the first question comes first"
+
+    click(tab, "#places a", "pay-1")
+    until(tab, "document.querySelector('#name') && document.querySelector('#name').textContent.endsWith('pay-1')")
+    assert tab.run(PLACES)[0][:4] == ["stuck-payments", "stuck", "pay-1", "10.0.0.7"]
+    tab.run("history.back()")
+    until(
+        tab, "document.querySelector('#name') && document.querySelector('#name').textContent === 'stuck-payments stuck'"
+    )
+    click(tab, "#places a", "payments")
+    until(tab, "document.querySelector('#readers')")
+    assert "Topic payments" in tab.run("document.querySelector('#name').textContent")
+    click(tab, "nav a", "all groups")
+    until(tab, "document.querySelectorAll('#groups tbody tr').length > 3")
+    assert tab.complaints == []
+
+
+def test_filter_search_sort_and_open(tab: Tab, served: Served) -> None:
+    served.view = busy()
+    opened(tab, served.url)
+    click(tab, "button.fold", "340 groups")
+    until(tab, "document.querySelector('button.fold').getAttribute('aria-expanded') === 'true'")
+    assert tab.run(ROWS)[2][:2] == ["batch-339", "stopped"] or tab.run(ROWS)[2][0].startswith("batch-")
+    click(tab, "#tiles button", "need attention")
+    until(tab, "document.querySelector('#found').textContent === '342 groups'")
+    assert tab.run("location.hash") == "#/?status=attention"
+    assert tab.run("document.querySelectorAll('#groups tbody tr').length") < 100, "only the visible ones are elements"
+    tab.run("document.querySelector('#q').value = 'stuck PAYMENTS'")
+    tab.run("document.querySelector('#q').dispatchEvent(new Event('input'))")
+    until(tab, "document.querySelector('#found').textContent === '1 group'")
+    click(tab, "#groups a", "stuck-payments")
+    until(tab, "document.querySelector('#name')")
+    tab.run("history.back()")
+    until(tab, "document.querySelector('#found')")
+    assert tab.run("document.querySelector('#q').value") == "stuck PAYMENTS", "a return finds the same filter"
+    tab.run("document.querySelector('#q').value = 'batch'")
+    tab.run("document.querySelector('#q').dispatchEvent(new Event('input'))")
+    until(tab, "document.querySelector('#found').textContent === '340 groups'")
+    tab.run("const s = document.querySelector('#sort'); s.value = 'group'; s.dispatchEvent(new Event('change'))")
+    until(tab, "location.hash.includes('sort=group')")
+    assert tab.run(ROWS)[0][0] == "batch-000"
+    tab.run("scrollTo(0, document.body.scrollHeight)")
+    until(tab, "[...document.querySelectorAll('#groups a')].some(each => each.textContent === 'batch-339')")
+    assert tab.complaints == []
 
 
 def test_what_peers_say_is_text(tab: Tab, served: Served) -> None:
     opened(tab, served.url)
-    tab.run(f"[...document.querySelectorAll('button.group')].find(e => e.textContent === {json.dumps(EVIL)}).click()")
-    until(tab, "document.querySelectorAll('#rebalances li').length == 1")
+    click(tab, "#groups a", EVIL)
+    until(tab, "document.querySelectorAll('#rebalances > details').length == 1")
     assert tab.run("document.querySelectorAll('#main img, #main script').length") == 0
-    assert tab.run("document.title") == "Consumer groups, live"
-    shown = tab.run("document.querySelector('#group').textContent")
+    assert "broken" not in tab.run("document.title").replace(EVIL, "")
+    shown = tab.run("document.querySelector('#view').textContent")
     assert shown.count(EVIL) >= 6
     assert f"waits for {EVIL}" in shown
     assert tab.complaints == []
+    turned = "safe\u202egpj.exe\x07"
+    served.view = View(NOW_MS, {turned: group(turned, [place(turned, "t", 0, 3)])})
+    opened(tab, served.url)
+    assert tab.run("document.querySelector('#groups a').textContent") == "safe\\u202egpj.exe\\u0007"
 
 
 def test_it_changes_by_itself(tab: Tab, served: Served) -> None:
     """What happens is shown without a click, and where the keyboard was it stays; a deadline runs down meanwhile."""
-    opened(tab, f"{served.url}#group=stuck-payments")
+    opened(tab, f"{served.url}#/group/stuck-payments")
     until(tab, "document.querySelector('.bar i') && document.querySelector('.bar i').style.width")
     before = tab.run("document.querySelector('.bar').previousElementSibling.textContent")
-    tab.run("document.querySelectorAll('button.group')[1].focus()")
-    focused = "document.activeElement.dataset.group"
+    until(tab, f"document.querySelector('.bar').previousElementSibling.textContent !== {json.dumps(before)}")
+    click(tab, "nav a", "all groups")
+    until(tab, "document.querySelectorAll('#groups a').length > 1")
+    tab.run("document.querySelectorAll('#groups a')[1].focus()")
+    focused = "document.activeElement.textContent"
     assert tab.run(focused) == "stuck-payments"
     assert served.view is not None
     fresh = group("fresh", [place("fresh", "orders", 0, 9_999, stuck=True)])
     served.view = View(NOW_MS, {**served.view.groups, "fresh": fresh})
-    until(tab, "document.querySelectorAll('#groups button')[1].textContent === 'fresh'")
+    until(tab, "document.querySelectorAll('#groups a')[1].textContent === 'fresh'")
     assert tab.run(focused) == "stuck-payments"
-    until(tab, f"document.querySelector('.bar').previousElementSibling.textContent !== {json.dumps(before)}")
     served.trouble = "no broker answers at b:1: connection refused"
     until(tab, "!document.querySelector('#trouble').hidden")
     assert "connection refused" in tab.run("document.querySelector('#trouble').textContent")
     tab.run("document.querySelector('#pause').click()")
     served.view = View(NOW_MS, {})
-    time.sleep(3)
-    assert tab.run("document.querySelectorAll('#groups button')[1].textContent") == "fresh", "paused"
+    time.sleep(6)
+    assert tab.run("document.querySelectorAll('#groups a')[1].textContent") == "fresh", "paused"
     tab.run("document.querySelector('#pause').click()")
     until(tab, "document.querySelectorAll('#groups tbody tr').length === 0")
     assert tab.run("document.querySelector('#none').textContent") == "No group has committed an offset yet."
 
 
-def test_ten_thousand_groups_are_searched_and_paged(tab: Tab, served: Served) -> None:
+def test_ten_thousand_groups_are_a_list_of_few_elements(tab: Tab, served: Served) -> None:
     served.view = view(9_995)
-    opened(tab, served.url)
-    assert len(tab.run(ROWS)) == 50
-    assert tab.run("document.querySelector('#pages').textContent") == "page 1 of 200, 10,000 groups"
-    tab.run("document.querySelector('#next').click()")
-    until(tab, "document.querySelector('#pages').textContent.startsWith('page 2 of 200')")
-    tab.run("const s = document.querySelector('#search'); s.value = '09876'; s.dispatchEvent(new Event('input'))")
-    until(tab, "document.querySelector('#pages').textContent === 'page 1 of 1, 1 groups'")
+    opened(tab, f"{served.url}#/?sort=group")
+    until(tab, "document.querySelector('#found').textContent === '10,000 groups'")
+    elements = "document.querySelectorAll('#groups tbody tr').length"
+    assert tab.run(elements) < 80
+    tab.run("scrollTo(0, document.body.scrollHeight)")
+    until(tab, "[...document.querySelectorAll('#groups a')].some(each => each.textContent === 'stuck-payments')")
+    assert tab.run(elements) < 80
+    tab.run("const s = document.querySelector('#q'); s.value = '09876'; s.dispatchEvent(new Event('input'))")
+    until(tab, "document.querySelector('#found').textContent === '1 group'")
     assert tab.run(ROWS)[0][0] == "service-09876"
     assert tab.complaints == []
-    took = tab.run(
-        "(async () => { const began = performance.now(); await (await fetch('state?search=service')).json();"
-        " return performance.now() - began; })()"
-    )
-    print(f"a search in 10,000 groups: {took:.0f} ms")
-    assert took < 10_000
 
 
 def test_by_keyboard(tab: Tab, served: Served) -> None:
@@ -156,14 +281,16 @@ def test_by_keyboard(tab: Tab, served: Served) -> None:
             tab.call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **text)
 
     seen = []
-    for _ in range(6):
+    for _ in range(20):
         press("Tab", 9)
         seen.append(tab.run("document.activeElement.id || document.activeElement.textContent"))
-    assert seen[:5] == ["To the groups", "search", "pause", "looping", "stuck-payments"]
-    tab.run("document.querySelectorAll('button.group')[0].focus()")
+        if seen[-1] == "looping":
+            break
+    assert seen[:3] == ["To the content", "Consumer groups", "pause"]
+    assert seen[-3:] == ["q", "sort", "looping"]
     press("Enter", 13)
     until(tab, "document.querySelector('#name') && document.querySelector('#name').textContent.startsWith('looping')")
-    assert tab.run("document.activeElement.getAttribute('aria-expanded')") == "true"
+    assert tab.run("document.activeElement.id") == "main"
 
 
 @pytest.fixture(scope="session")
@@ -185,9 +312,10 @@ def axe() -> str:
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1400, 390])
-def test_axe_finds_nothing(tab: Tab, served: Served, axe: str, width: int, dark: bool) -> None:
-    opened(tab, f"{served.url}#group=looping", width, dark=dark)
-    until(tab, "document.querySelectorAll('#rebalances li').length == 10")
+@pytest.mark.parametrize("address", ["#/", "#/group/looping", "#/topic/payments", "#/client/10.0.0.7"])
+def test_axe_finds_nothing(tab: Tab, served: Served, axe: str, address: str, width: int, dark: bool) -> None:
+    served.view = busy()
+    opened(tab, f"{served.url}{address}", width, dark=dark)
     tab.run(f"{axe}; 1")
     found: list[dict[str, Any]] = tab.run("axe.run(document).then(told => told.violations)")
     told = [

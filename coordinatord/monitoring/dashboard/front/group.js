@@ -1,0 +1,76 @@
+"use strict";
+// The page of a group: verdict, what it means, what to do; partitions; lag and members over time; rebalances.
+
+const drawGroup = (group, now) => {
+  const width = Math.max(280, Math.min(1300, $("main").clientWidth)), from = axisOf(group, now);
+  const parts = [el("h2", {id: "name"}, folded(group.id), " ", badge(group)),
+    el("div", {class: `verdict ${look(group)}`}, el("p", {class: "why"}, group.why),
+      el("p", null, el("b", null, "It means: "), group.means, "."), el("p", null, el("b", null, "What to do: "), group.do, "."))];
+  for (const each of group.also.filter(each => each.kind !== group.status))
+    parts.push(el("p", null, el("b", {class: "bad"}, each.kind), ` ${each.text}; the last one ${ago(each.ended_ms, now)}`));
+  if (group.waiting) parts.push(el("p", null, el("b", {class: "warn"}, `rebalancing for ${span(now - group.waiting.began_ms)}`),
+    group.waiting.waits_for.length ? ` waits for ${group.waiting.waits_for.slice(0, 10).join(", ")}` : ""));
+  if (group.commands.length) parts.push(el("details", {"data-fold": "commands", open: group.urgent}, el("summary", {"data-key": "commands"}, "Commands to copy"),
+    el("ul", {class: "items commands"}, group.commands.map(copied))));
+  if (group.partitions.length) parts.push(heading("Partitions", group.partitions, group.partitions_count), places(group, now));
+  if (group.points.length) parts.push(el("h3", null, "Lag of all partitions"), lagPlot(group.points, from, now, width));
+  if (group.lives.length) parts.push(el("h3", null, "Members and rebalances"), timeline(group, from, now, width),
+    el("p", {class: "ends soft small"}, el("span", null, clock(from, now)), el("span", null, "now")), legend(group),
+    el("details", {"data-fold": "members"}, el("summary", {"data-key": "members"}, plural(group.lives_count, "member")), members(group, now)));
+  if (group.deadlines.length) parts.push(el("h3", null, "Deadlines"), el("ul", {class: "items"}, group.deadlines.slice(0, 12).map(each =>
+    el("li", null, el("b", null, each.who), ` ${each.what} `, el("span", {class: "soft"}), el("div", {class: "bar", "data-at": each.at_ms, "data-lasts": each.lasts_ms, "aria-hidden": "true"}, el("i"))))));
+  parts.push(el("h3", null, "Rebalances by cause, latest first"), group.rebalances.length ? el("div", {id: "rebalances"}, causes(group.rebalances, now))
+    : el("p", {class: "soft"}, "None is known."));
+  put($("view"), el("nav", {"aria-label": "Back"}, el("a", {href: "#/", "data-key": "back"}, "← all groups")), ...parts);
+};
+
+const heading = (name, rows, total) => el("h3", null, total > rows.length ? `${name}, the worst ${rows.length} of ${count(total)}` : name);
+
+const copied = ({what, command}) => {
+  const done = el("span", {class: "soft", role: "status"});
+  const copy = button("Copy", () => {
+    getSelection().selectAllChildren(text);
+    // An address without TLS has no clipboard: then the text is selected.
+    if (navigator.clipboard) navigator.clipboard.writeText(command).then(() => { done.textContent = "copied"; }, () => {});
+    else done.textContent = "selected";
+  }, {"aria-label": `Copy: ${what}`, "data-key": `copy ${what}`});
+  const text = el("code", null, command);
+  return el("li", null, el("span", {class: "soft"}, what, " ", copy, " ", done), el("pre", {tabindex: 0, "aria-label": what}, text));
+};
+
+const places = (group, now) => table("places", "Partitions", [{name: "partition"}, {name: "status"}, {name: "owner"}, {name: "committed", n: 1},
+  {name: "end", n: 1}, {name: "lag", n: 1}, {name: "time lag", n: 1}, {name: "in", n: 1}, {name: "out", n: 1}, {name: "empty in", n: 1},
+  {name: "lost", n: 1}, {name: "deleted in", n: 1}, {name: "commit", n: 1}],
+  group.partitions.map(row => [[link("topic", row.topic), `-${row.partition}`], el("span", {title: row.why}, badge(row)),
+    row.owner ? [link("client", row.owner.client), row.owner.host ? [" on ", link("client", row.owner.host)] : null] : el("span", {class: "soft"}, "no member"),
+    row.committed_offset == null ? "–" : count(row.committed_offset), count(row.end_offset), count(row.lag),
+    bounded(row.time_lag_ms, BOUNDS[row.time_lag_method]), rate(row.produced_per_s), rate(row.consumed_per_s),
+    row.lag ? row.zero_in_s == null ? "never" : span(row.zero_in_s * 1000) : "–", row.lost_records ? count(row.lost_records) : "–",
+    row.retention_left_ms == null ? "–" : span(row.retention_left_ms), ago(row.committed_ms, now)]));
+
+const members = (group, now) => table("lives", "Members", [{name: "member"}, {name: "host"}, {name: "since"}, {name: "until"}, {name: "partitions", n: 1}, {name: "last commit", n: 1}],
+  group.lives.map(life => [link("client", life.instance || life.client_id, nameOf(life)), life.host ? link("client", life.host.replace(/^\//, "")) : "?",
+    clock(life.since_ms, now), life.until_ms == null ? "there" : `${ending(life)[0]} ${clock(life.until_ms, now)}`,
+    life.host ? count(life.partitions) : "?", life.host ? ago(life.last_commit_ms, now) : "?"]));
+
+// Rebalances with the same trigger and client are one line with a count, which opens.
+const causes = (rebalances, now) => {
+  const found = new Map();
+  for (const each of rebalances) {
+    const key = JSON.stringify([each.trigger, each.trigger_client_id]);
+    found.set(key, [...(found.get(key) || []), each]);
+  }
+  return [...found].map(([key, alike]) => el("details", {"data-fold": `cause ${key}`, css: {"border-left": `.3rem solid ${shared.triggers[alike[0].trigger] || shared.grey}`}},
+    el("summary", {"data-key": `cause ${key}`}, el("b", null, alike[0].trigger || "cause unknown"), alike[0].trigger_client_id ? `: ${alike[0].trigger_client_id}` : "",
+      el("span", {class: "soft"}, ` ${alike.length > 1 ? `${alike.length} times, the last ` : ""}${ago(alike[0].ended_ms ?? alike[0].began_ms, now)}`),
+      el("p", null, alike[0].cause)),
+    el("ul", {class: "items"}, alike.slice(0, 30).map(each => rebalance(each, now)))));
+};
+
+const rebalance = (each, now) => {
+  const sure = each.how === "observed" ? "observed" : each.confidence == null ? "" : `inferred, ${Math.round(100 * each.confidence)} % sure`;
+  const took = each.began_ms != null && each.ended_ms != null ? `, took ${span(each.ended_ms - each.began_ms)}` : "";
+  const moved = each.partitions_moved == null ? "" : `, ${plural(each.partitions_moved, "partition")} moved`;
+  return el("li", null, el("p", null, each.cause, each.client_reason ? ` (the client says: ${each.client_reason})` : "", " ", el("span", {class: "soft"}, sure)),
+    el("p", {class: "soft small"}, `${clock(each.ended_ms ?? each.began_ms, now)}, ${each.outcome}${took}; ${plural(each.members, "member")} (+${each.added ?? "?"} −${each.removed ?? "?"})${moved}; generation ${each.generation_before ?? "?"} → ${each.generation}`));
+};
