@@ -253,11 +253,13 @@ class GroupStatus:
         )
 
     def _owners(self, group: Group) -> dict[TopicPartition, tuple[str, str]]:
-        members = dict(group.members if group.consumer is None else group.consumer.members)
+        clients = {each.member_id: each.client_id for each in list(group.members.values())}
+        if group.consumer is not None:
+            clients |= {each.member_id: each.client_id for each in list(group.consumer.members.values())}
         return {
-            place: (members[member_id].client_id, host)
+            place: (clients[member_id], host)
             for member_id, (host, places) in self._members(group).items()
-            if member_id in members
+            if member_id in clients
             for place in places
         }
 
