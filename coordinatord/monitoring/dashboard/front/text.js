@@ -17,7 +17,7 @@ const el = (name, attributes, ...children) => {
     else if (key === "on") for (const [event, act] of Object.entries(value)) made.addEventListener(event, act);
     else made.setAttribute(key, value === true ? "" : key === "title" ? clean(value) : value);
   }
-  made.append(...children.flat().filter(each => each != null && each !== false)
+  made.append(...children.flat(Infinity).filter(each => each != null && each !== false)
     .map(each => each instanceof Node ? each : clean(each)));
   return made;
 };
