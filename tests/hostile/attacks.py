@@ -42,6 +42,7 @@ from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicPr
 from kafka_wire.records.batch import BatchBuilder, build_batch
 from kafka_wire.records.compression import Compression
 from kafka_wire.schema import ZERO_UUID
+from tests.hostile.share_attacks import SHARE_ATTACKS, SHARED
 from tests.hostile.turns import Peer
 from tests.support.shell import request_frame
 
@@ -501,10 +502,11 @@ def half_sent_records(port: int) -> Iterator[None]:
 
 
 SETTINGS = {
+    **{each.__name__: SHARED for each in SHARE_ATTACKS},
     "permissions_of_long_names": {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
-    }
+    },
 }
 """What the daemon of an attack is set to."""
 
@@ -620,6 +622,10 @@ def large_batches(port: int) -> Iterator[None]:
         for batch in batches:
             _produced(peer, "large", batch)
             yield
+
+
+for each in SHARE_ATTACKS:
+    attack(each)
 
 
 def main(name: str, port: int, seconds: float) -> int:

@@ -12,11 +12,16 @@ import pytest
 from coordinatord.base.config.access import STANDARD_AUTHORIZER
 from tests.daemon import REPOSITORY
 from tests.hostile.attacks import ATTACKS, SETTINGS
+from tests.hostile.share_attacks import SHARED
 from tests.hostile.test_turns import LONGEST_S
 from tests.hostile.turns import measured, slowness
 
 SECONDS = 4.0
 END_S = 60.0
+SHARING = {
+    "group_coordinator_rebalance_protocols": ("classic", "consumer", "share"),
+    "group_share_partition_max_record_locks": 4_000,
+}
 GUARDED = {"authorizer_class_name": STANDARD_AUTHORIZER, "super_users": ("User:ANONYMOUS",)}
 
 
@@ -25,7 +30,9 @@ GUARDED = {"authorizer_class_name": STANDARD_AUTHORIZER, "super_users": ("User:A
 @pytest.mark.parametrize("name", sorted(ATTACKS))
 def test_no_attack_holds_the_loop(name: str, tmp_path: Path) -> None:
     """Its first stroke, which imports what is loaded by need, does not count."""
-    settings: dict[str, Any] = GUARDED if name in SETTINGS else {}
+    settings: dict[str, Any] = {}
+    if name in SETTINGS:
+        settings = SHARING if SETTINGS[name] is SHARED else GUARDED
     with measured(tmp_path, max_partitions=20_000, **settings) as daemon:
         attack(name, daemon.port, 0.0)
         daemon.longest_s()

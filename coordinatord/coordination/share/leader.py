@@ -7,7 +7,7 @@ reads the state again. `tell` runs a step and applies its result before it retur
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
@@ -25,6 +25,7 @@ from coordinatord.coordination.share.persister import (
     PartitionState,
     Persister,
     ReadPartition,
+    StateBatch,
     WritePartition,
 )
 from kafka_wire.errors import ErrorCode
@@ -83,6 +84,22 @@ _TOLD: Final = {
 
 def _told(error: ErrorCode, message: str | None) -> ShareError:
     return ShareError(_TOLD.get(error, ErrorCode.UNKNOWN_SERVER_ERROR), message)
+
+
+def _joined(batches: Sequence[StateBatch]) -> Sequence[StateBatch]:
+    """Return the batches, with equal neighbours as one: the share coordinator would join those of single records."""
+    if len(batches) < 2:
+        return batches
+    joined: list[StateBatch] = []
+    first, last, state, count = batches[0]
+    for next_first, next_last, next_state, next_count in batches[1:]:
+        if next_first == last + 1 and next_state == state and next_count == count:
+            last = next_last
+        else:
+            joined.append(StateBatch(first, last, state, count))
+            first, last, state, count = next_first, next_last, next_state, next_count
+    joined.append(StateBatch(first, last, state, count))
+    return joined
 
 
 class ShareSettings(Protocol):
@@ -213,7 +230,7 @@ class SharePartitionActor:
         group_id, topic_id, index = self.key
         change = WritePartition(
             topic_id, index, write.state_epoch, self.partition.log.leader_epoch, write.start_offset,
-            write.delivery_complete_count, write.batches,
+            write.delivery_complete_count, _joined(write.batches),
         )  # fmt: skip
         self.topics.persister.write(group_id, [change], partial(self._written, write.write_id))
 

@@ -247,7 +247,7 @@ MUTANTS = (
            "self._epoch, lambda", "0, lambda",
            "an acknowledgement is answered before it is durable", "share"),
     Mutant("share-state-not-persisted", SHARE + "leader:SharePartitionActor._write",
-           "write.batches,", "(),",
+           "_joined(write.batches)", "()",
            "acknowledgements are not persisted", "share"),
     Mutant("share-released-stay", SHARE + "partition.window:next_fetch_offset",
            "if partition.may_have_available:", "if False:",

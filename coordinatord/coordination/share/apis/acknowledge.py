@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.broker.topics.catalogue import Catalogue
-from coordinatord.coordination.share.apis.acknowledgements import Acknowledging, Outcomes, refuses
+from coordinatord.coordination.share.apis.acknowledgements import Acknowledging, Outcomes, refuses, served
 from coordinatord.coordination.share.apis.leaders import Leaders
 from coordinatord.coordination.share.members import ShareMembers
 from coordinatord.coordination.share.sessions import FINAL_EPOCH, INITIAL_EPOCH
@@ -36,8 +36,10 @@ class ShareAcknowledges:
         """Return the handlers by API key."""
         return {ApiKey.SHARE_ACKNOWLEDGE: self.acknowledge}
 
-    def acknowledge(self, context: RequestContext, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse | None:
-        """Return an error response, or None: the response leaves when the acknowledgements are persisted."""
+    def acknowledge(self, context: RequestContext, request: ShareAcknowledgeRequest) -> Any:
+        """Return an error response; or None, or the slices of a large request: the response leaves when the
+        acknowledgements are persisted.
+        """
         group_id, member_id, epoch = request.group_id, request.member_id, request.share_session_epoch
         if group_id is None or member_id is None or refuses(group_id, member_id):
             return ShareAcknowledgeResponse(error_code=ErrorCode.INVALID_REQUEST)
@@ -63,8 +65,8 @@ class ShareAcknowledges:
         accepted = acknowledging.sort(
             request.topics, self.catalogue, may_read, context.api_version, may_renew=request.is_renew_ack
         )
-        acknowledging.begin(self.members.partitions, group_id, member_id, accepted)
-        return None
+        steps = acknowledging.steps(self.members.partitions, group_id, member_id, accepted)
+        return served(request.topics, steps)
 
     def _respond(self, context: RequestContext, group_id: str, outcomes: Outcomes) -> ShareAcknowledgeResponse:
         topics: dict[bytes, list[PartitionData]] = {}

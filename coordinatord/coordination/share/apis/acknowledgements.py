@@ -6,16 +6,26 @@ The errors and their order are those of KafkaApis.handleAcknowledgements.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from coordinatord.broker.topics.catalogue import Catalogue
 from coordinatord.coordination.share.leader import ShareError, SharePartitionActor, SharePartitions
 from coordinatord.coordination.share.partition import events
 from coordinatord.coordination.share.partition.events import AcknowledgementBatch, AcknowledgeType
 from coordinatord.coordination.share.sessions import PartitionKey
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps
 from kafka_wire.errors import ErrorCode
 
 MAX_MEMBER_ID_CHARACTERS = 36
+
+MAX_RECORDS: Final = 10_000
+"""Maximum batches of acknowledgements of one partition, and of types in them: members can have acquired as many records
+of it, the largest group.share.partition.max.record.locks. Kafka has no limit, and finds that the records are not
+acquired.
+"""
+
+MAX_AT_ONCE: Final = 500
+"""A request with more partitions and batches is served in slices, a partition at a time."""
 
 RENEW_VERSION = 2
 """First version of both APIs with RENEW (KIP-1222)."""
@@ -47,8 +57,24 @@ def refuses(group_id: str | None, member_id: str | None) -> bool:
     return group_id is None or not member_id or len(member_id) > MAX_MEMBER_ID_CHARACTERS
 
 
-def are_valid(batches: Iterable[AskedBatch], *, may_renew: bool, version: int) -> bool:
-    """Return whether the batches of a partition are valid: in order, and with types that exist."""
+def is_large(topics: Iterable[Any]) -> bool:
+    """Return whether the acknowledgements of a request take more than one turn of the event loop."""
+    count = 0
+    for topic in topics:
+        for asked in topic.partitions:
+            batches = asked.acknowledgement_batches
+            count += 1 + len(batches)
+            if count > MAX_AT_ONCE or any(len(each.acknowledge_types) > MAX_AT_ONCE for each in batches):
+                return True
+    return False
+
+
+def are_valid(batches: Sequence[AskedBatch], *, may_renew: bool, version: int) -> bool:
+    """Return whether the batches of a partition are valid: in order, with types that exist, and no more than a share
+    partition can have acquired.
+    """
+    if len(batches) > MAX_RECORDS or sum(len(each.acknowledge_types) for each in batches) > MAX_RECORDS:
+        return False
     end = -1
     most = AcknowledgeType.RENEW if version >= RENEW_VERSION else AcknowledgeType.REJECT
     for batch in batches:
@@ -63,9 +89,18 @@ def are_valid(batches: Iterable[AskedBatch], *, may_renew: bool, version: int) -
     return True
 
 
+def served(topics: Iterable[Any], steps: TaskSteps) -> CooperativeTask | None:
+    """Run the steps of a request: now, or in slices if it is large."""
+    if is_large(topics):
+        return CooperativeTask(steps, is_change=True)
+    for _ in steps:
+        pass
+    return None
+
+
 class Acknowledging:
-    """The acknowledgements of one request. `done` is called with the outcomes when all writes have ended: from `begin`
-    if there are none.
+    """The acknowledgements of one request. `done` is called with the outcomes when all writes have ended: by the last
+    of the `steps` if there are none.
     """
 
     __slots__ = ("_done", "_left", "outcomes")
@@ -75,11 +110,11 @@ class Acknowledging:
         self.outcomes: Outcomes = {}
         self._left = 1
 
-    def begin(
+    def steps(
         self, partitions: SharePartitions, group_id: str, member_id: str,
         accepted: Sequence[tuple[PartitionKey, Sequence[AskedBatch]]],
-    ) -> None:  # fmt: skip
-        """Apply acknowledgements that `sort` has accepted."""
+    ) -> TaskSteps:  # fmt: skip
+        """Apply acknowledgements that `sort` has accepted; yield after each partition."""
         for key, batches in accepted:
             actor = partitions.find((group_id, *key))
             if actor is None:
@@ -87,6 +122,7 @@ class Acknowledging:
             else:
                 self._left += 1
                 self._tell(actor, key, member_id, batches)
+            yield None
         self._one_ended()
 
     def _tell(

@@ -1,7 +1,7 @@
 """ShareFetch v1-v2: acquire records, or wait when there are none to acquire; with acknowledgements of earlier ones.
 
     fetch          checks the request and its session
-      _PendingShareFetch       one request
+      _PendingShareFetch       one request; with many acknowledgements in slices
         acknowledgements       applied first; the response waits for their writes
         try_complete           acquires if there is enough to read; otherwise the request is parked with every topic
                                partition and share partition, until one of them changes or max_wait_ms has passed
@@ -20,7 +20,13 @@ from coordinatord.base.config import Settings
 from coordinatord.broker.topics.catalogue import Catalogue
 from coordinatord.broker.topics.fetch import LOOK_AFTER_MS, Cancellable, ScheduleAt
 from coordinatord.broker.topics.partition import UNREADABLE, Partition
-from coordinatord.coordination.share.apis.acknowledgements import RENEW_VERSION, Acknowledging, Outcomes, refuses
+from coordinatord.coordination.share.apis.acknowledgements import (
+    RENEW_VERSION,
+    Acknowledging,
+    Outcomes,
+    refuses,
+    served,
+)
 from coordinatord.coordination.share.apis.leaders import Leaders
 from coordinatord.coordination.share.apis.reading import Batches, end_offset, read
 from coordinatord.coordination.share.leader import ShareError, SharePartitionActor
@@ -28,6 +34,7 @@ from coordinatord.coordination.share.members import ShareMembers
 from coordinatord.coordination.share.partition.events import Acquire, MoveLogStart
 from coordinatord.coordination.share.partition.window import can_acquire, next_fetch_offset
 from coordinatord.coordination.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, PartitionKey, ShareSession
+from coordinatord.transport.net.cooperative_tasks import TaskSteps
 from kafka_wire.api.share_fetch import (
     AcquiredRecords,
     LeaderIdAndEpoch,
@@ -79,8 +86,10 @@ class ShareFetches:
         for waiting in list(self.parked):
             waiting.finish(acquires=False)
 
-    def fetch(self, context: RequestContext, request: ShareFetchRequest) -> ShareFetchResponse | None:
-        """Return an error response; None when the request is parked or the response is already sent."""
+    def fetch(self, context: RequestContext, request: ShareFetchRequest) -> Any:
+        """Return an error response; None when the request is parked or the response is already sent; the slices of a
+        request with many acknowledgements.
+        """
         group_id, member_id = request.group_id, request.member_id
         if group_id is None or member_id is None or refuses(group_id, member_id):
             return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
@@ -101,8 +110,8 @@ class ShareFetches:
             # The client would try again at once.
             self.schedule_at(self.now_ms() + request.max_wait_ms, lambda: context.reply(response))
             return None
-        _PendingShareFetch(self, context, request, (group_id, member_id), session).begin(acknowledges=acknowledges)
-        return None
+        pending = _PendingShareFetch(self, context, request, (group_id, member_id), session)
+        return served(request.topics if acknowledges else (), pending.steps(acknowledges=acknowledges))
 
     def _session(
         self, context: RequestContext, request: ShareFetchRequest, key: tuple[str, str], *, acknowledges: bool
@@ -166,7 +175,7 @@ class _PendingShareFetch:
         #: by partition: an offset, and the readable bytes from there on, without those that became visible since
         self._known_bytes: dict[PartitionKey, tuple[int, int]] = {}
 
-    def begin(self, *, acknowledges: bool) -> None:
+    def steps(self, *, acknowledges: bool) -> TaskSteps:
         """Apply the acknowledgements, then acquire or park."""
         request, handler = self.request, self.handler
         if acknowledges:
@@ -175,7 +184,7 @@ class _PendingShareFetch:
                 request.topics, handler.catalogue, self._may_read, self.context.api_version,
                 may_renew=request.is_renew_ack,
             )  # fmt: skip
-            acknowledging.begin(handler.members.partitions, *self.key, accepted)
+            yield from acknowledging.steps(handler.members.partitions, *self.key, accepted)
         else:
             self.acknowledged = {}
         is_renewal = request.is_renew_ack and self.context.api_version >= RENEW_VERSION

@@ -6,6 +6,16 @@ from typing import Any
 
 import pytest
 
+from coordinatord.coordination.share.apis.acknowledgements import (
+    MAX_AT_ONCE,
+    MAX_RECORDS,
+    Acknowledging,
+    are_valid,
+    is_large,
+)
+from coordinatord.coordination.share.leader import ShareError
+from coordinatord.coordination.share.persister import StateBatch
+from kafka_wire.api.share_acknowledge import AcknowledgementBatch, AcknowledgePartition, AcknowledgeTopic
 from kafka_wire.errors import ErrorCode
 from tests.broker.topics.world import batch
 from tests.coordination.share.handlers.world import Member, ShareWorld, acquired, errors
@@ -106,3 +116,31 @@ def test_the_last_acknowledgement_releases_the_rest(world: ShareWorld, member: M
 def test_wrong_ids(member: Member, fields: dict[str, Any]) -> None:
     response = member.send_acks((0, 0, 0, [1]), **fields).response
     assert response.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_records_with_the_same_end_are_persisted_as_one_batch(world: ShareWorld, member: Member) -> None:
+    """However they were acknowledged: one by one, or with a type for each."""
+    acks = [(0, 0, 0, [1]), (0, 1, 1, [1]), (0, 2, 4, [3, 1, 1])]
+    assert errors(member.send_acks(*acks).response) == {}
+    (change,) = world.persister.written
+    assert change.state_batches == [StateBatch(0, 1, 2, 1), StateBatch(2, 2, 4, 1), StateBatch(3, 4, 2, 1)]
+
+
+def test_more_acknowledgements_than_records_can_be_acquired_are_invalid() -> None:
+    batches = [AcknowledgementBatch(offset, offset, [1]) for offset in range(MAX_RECORDS + 1)]
+    assert not are_valid(batches, may_renew=False, version=2)
+    assert are_valid(batches[:-1], may_renew=False, version=2)
+    assert not are_valid([AcknowledgementBatch(0, MAX_RECORDS, [1] * (MAX_RECORDS + 1))], may_renew=False, version=2)
+
+
+def test_many_acknowledgements_are_served_in_slices(world: ShareWorld) -> None:
+    """The steps yield after each partition, and the outcome is there at their end."""
+    one = [AcknowledgementBatch(0, 0, [1])]
+    few = AcknowledgeTopic(b"", [AcknowledgePartition(0, one * (MAX_AT_ONCE - 1))])
+    assert not is_large([few])
+    assert is_large([few, few])
+    outcomes: list[object] = []
+    acknowledging = Acknowledging(outcomes.append)
+    steps = acknowledging.steps(world.partitions, "g", "m", [((b"", each), one) for each in range(3)])
+    assert [outcomes == [] for _ in steps] == [True] * 3
+    assert outcomes == [{(b"", each): ShareError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for each in range(3)}]
