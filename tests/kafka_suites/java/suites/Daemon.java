@@ -55,6 +55,7 @@ final class Daemon {
         command.addAll(List.of("--config", directory.resolve("server.properties").toString()));
         command.addAll(List.of("--ready-file", ready.toString()));
         ProcessBuilder builder = new ProcessBuilder(command).directory(Path.of(System.getProperty("suites.repository")).toFile());
+        builder.environment().keySet().removeIf(name -> name.startsWith("COORDINATORD_")); // settings, and the tests' own
         builder.environment().remove("PYTHONDONTWRITEBYTECODE"); // each start would compile all modules
         builder.redirectErrorStream(true).redirectOutput(ProcessBuilder.Redirect.appendTo(log().toFile()));
         try {
