@@ -8,7 +8,7 @@ import time
 from bench import groups
 from bench.generator import Line, WrongAnswer
 from bench.real_clients import READY_S, Order
-from bench.registry import KAFKA, KFAKE, Arena, Column, Sample, at_most, ours, row
+from bench.registry import KAFKA, Arena, Column, Sample, at_most, ours, row
 from bench.rows.real import CONSUMERS, WARM_ELSE_S, WARM_S, WINDOWS
 from bench.servers import Server, Unavailable, cores
 from bench.share_clients import PER_SECOND
@@ -32,8 +32,10 @@ COLUMNS = [
         group_coordinator_rebalance_protocols="classic,consumer,share",
     ),
     KAFKA,
-    KFAKE,
 ]  # fmt: skip
+"""Without kfake: a partition without records has null records in its responses, which the protocol forbids and
+librdkafka refuses.
+"""
 COMPLETE = 0.9
 
 
@@ -92,6 +94,7 @@ def prepared(server: Server) -> tuple[Line, bytes]:
     for _ in range(RECORDS // BATCH):
         (partition,) = line.ask(ProduceRequest(None, -1, 30_000, data), 9).responses[0].partition_responses
         groups.require(partition.error_code, "Produce")
+    groups.wait_until_loaded([line], [GROUP])
     epoch, names = 0, [TOPIC]
     for _ in range(TRIES):
         response = line.ask(ShareGroupHeartbeatRequest(GROUP, MEMBER, epoch, None, names), 1)
