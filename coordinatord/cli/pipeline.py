@@ -294,13 +294,11 @@ def report(out: Path, html_path: Path, chosen: tuple[str, ...], limit: int) -> N
     Reads the tables of the last run, and needs no Spark.
     """
     try:
-        import plotly  # noqa: F401  # better before the tables are read than after
-
         from coordinatord.monitoring.offsets_log.source.segments import SourceError
         from coordinatord.monitoring.pipeline.report.page import page
         from coordinatord.monitoring.pipeline.report.read import read
     except ModuleNotFoundError as error:
-        fail(f"A report needs plotly and pyarrow: {how_to_install('plot', 'spark')} ({error}).")
+        fail(f"A report needs pyarrow: {how_to_install('spark')} ({error}).")
     try:
         with Shown() as progress:
             progress.stage("reading the tables")

@@ -13,7 +13,7 @@ from coordinatord.monitoring.analysis.members import Event
 from coordinatord.monitoring.analysis.severity import is_urgent, severity
 from coordinatord.monitoring.analysis.status import LOST, REWOUND, STUCK, WAITING
 from coordinatord.monitoring.dashboard.overview import row
-from coordinatord.monitoring.dashboard.trends import Trends
+from coordinatord.monitoring.dashboard.trends import Points
 from coordinatord.monitoring.dashboard.view import GroupView, View
 from coordinatord.monitoring.dashboard.words import in_units
 
@@ -30,7 +30,7 @@ PLACE = (
 )  # fmt: skip
 
 
-def whole(group: GroupView, trends: Trends, bootstrap: str) -> dict[str, Any]:
+def whole(group: GroupView, trends: Points, bootstrap: str) -> dict[str, Any]:
     """Return a group's page: its row, what the verdict means, what to do, its partitions, members and rebalances."""
     rows = sorted(group.rows, key=lambda each: (severity(each.status), -(each.lag or 0), each.topic, each.partition))
     lives = sorted(group.lives, key=lambda life: (life.until_ms is not None, -(life.until_ms or 0), life.since_ms))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from coordinatord.monitoring.analysis.members import CRASH_LOOP, STORM
 from coordinatord.monitoring.analysis.severity import is_urgent, severity
 from coordinatord.monitoring.analysis.status import ENDED, EXPIRED, OK, STOPPED, UNSUBSCRIBED
-from coordinatord.monitoring.dashboard.trends import Trends
+from coordinatord.monitoring.dashboard.trends import Points, Trends
 from coordinatord.monitoring.dashboard.view import GroupView, View
 from coordinatord.monitoring.dashboard.words import reason
 
@@ -49,7 +49,7 @@ class Incident(NamedTuple):
     """The topic that all of them read, if it is one."""
 
 
-def row(group: GroupView, trends: Trends, incident: str | None) -> dict[str, Any]:
+def row(group: GroupView, trends: Points, incident: str | None) -> dict[str, Any]:
     """Return a group's row. Times are in milliseconds since 1970."""
     word, _why = group.verdict
     now = group.now

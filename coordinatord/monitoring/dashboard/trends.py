@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from array import array
+from typing import Protocol
 
 from coordinatord.monitoring.dashboard.view import View
 
 STEP_MS = 60_000
 POINTS = 61
 UNKNOWN = -1
+
+
+class Points(Protocol):
+    """The lag of groups over time."""
+
+    def points(self, group_id: str) -> list[tuple[int, int]]:
+        """Return (time in ms, lag) of the group, oldest first."""
 
 
 class Trends:

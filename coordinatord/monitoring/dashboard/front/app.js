@@ -10,7 +10,9 @@ const route = () => {
   try { named = decodeURIComponent(named); } catch { /* a name that is not encoded is taken as it is */ }
   return {kind: ["group", "topic", "client"].includes(kind) ? kind : "", name: named, query: new URLSearchParams(query || "")};
 };
-const now = () => Date.now() - skew;
+// A report has its data inside, and its time stands still.
+const embedded = $("data") ? JSON.parse($("data").textContent) : null;
+const now = () => embedded ? embedded.now_ms : Date.now() - skew;
 
 const change = values => {
   const query = route().query;
@@ -22,9 +24,12 @@ const change = values => {
 const draw = () => {
   const {kind, name} = route();
   if (!state.head) return;
+  if ($("more")) $("more").hidden = !!kind;
+  if (embedded && kind) detail = {kind, name, found: Object.hasOwn(embedded[kind], name) ? embedded[kind][name] : null};
   if (!kind) drawOverview(state, now(), change);
   else if (detail && detail.kind === kind && detail.name === name) {
-    if (!detail.found) put($("view"), back(), el("h2", {id: "name"}, folded(name)), el("p", null, `This ${kind === "client" ? "client or host" : kind} is not there (any more).`));
+    if (!detail.found) put($("view"), back(), el("h2", {id: "name"}, folded(name)), el("p", null, embedded ? "This report does not have it in full." : `This ${kind === "client" ? "client or host" : kind} is not there (any more).`),
+      embedded && kind === "group" ? el("p", null, "To get it: ", el("code", null, "coordinatord pipeline report --group NAME")) : null);
     else ({group: drawGroup, topic: drawTopic, client: drawClient})[kind](detail.found, now());
   } else put($("view"), back(), el("p", {class: "soft"}, "loading …"));
   tick();
@@ -38,7 +43,7 @@ const fetchJson = async (name, query) => {
 
 const poll = async () => {
   clearTimeout(timer);
-  if (paused) return;
+  if (paused || embedded) return;
   const mine = ++asked, {kind, name} = route();
   let pause = 5000;
   try {
@@ -80,7 +85,7 @@ const tick = () => {
   if (!head) return;
   $("cluster").textContent = clean(head.cluster);
   const age = now() - head.at_ms;
-  $("moment").textContent = !head.at_ms ? "no data yet" : `state at ${clock(head.at_ms, now())}, ${age < 10000 ? "live" : span(age) + " old"}${paused ? ", paused" : ""}`;
+  $("moment").textContent = !head.at_ms ? "no data yet" : `state at ${clock(head.at_ms, now())}, ${embedded ? "from the offsets log" : age < 10000 ? "live" : span(age) + " old"}${paused ? ", paused" : ""}`;
   for (const bar of document.querySelectorAll("[data-at]")) {
     const left = bar.dataset.at - now(), share = Math.min(1, Math.max(0, left / bar.dataset.lasts));
     bar.querySelector("i").style.width = `${100 * share}%`;
@@ -90,10 +95,11 @@ const tick = () => {
 };
 
 // The place in the overview to which a return leads.
+const title = document.title;
 let overviewAt = 0, before = route().kind;
 addEventListener("hashchange", () => {
   const kind = route().kind;
-  document.title = kind ? `${clean(route().name)} · consumer groups` : "Consumer groups, live";
+  document.title = kind ? `${clean(route().name)} · consumer groups` : title;
   draw();
   scrollTo(0, kind ? 0 : overviewAt);
   drawRows(now(), change);
@@ -112,5 +118,12 @@ $("pause").addEventListener("click", () => {
   tick();
 });
 addEventListener("visibilitychange", () => { document.hidden ? clearTimeout(timer) : poll(); });
-setInterval(tick, 500);
-poll();
+if (embedded) {
+  $("pause").hidden = true;
+  state.head = embedded;
+  take(embedded);
+  draw();
+} else {
+  setInterval(tick, 500);
+  poll();
+}

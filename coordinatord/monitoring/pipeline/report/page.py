@@ -1,47 +1,37 @@
-"""The report as one HTML file without external resources: the groups that need attention, then a section per group."""
+"""The report as one HTML file without external resources: the front end of the live page with its data inside, then
+what only the tables have: events, lag targets, offsets that expire.
+"""
 
 from __future__ import annotations
 
 import datetime
 import html
-from collections import Counter
+import json
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from coordinatord.base.html_page import document
-from coordinatord.monitoring.analysis.severity import is_urgent
-from coordinatord.monitoring.pipeline.report import figures
+from coordinatord.monitoring.dashboard import details, overview
+from coordinatord.monitoring.dashboard.page import BODY, SCRIPTS, front_file
+from coordinatord.monitoring.dashboard.words import span
 from coordinatord.monitoring.pipeline.report.read import Row, Tables
+from coordinatord.monitoring.pipeline.report.views import LagHistory, view
 from coordinatord.monitoring.pipeline.run.progress import Progress
 
 MAX_ROWS = 50
 """Maximum number of rows of one table on the page; the page shows the number of omitted rows."""
 
 MAX_BYTES = 10_000_000
-"""Maximum size of the page in bytes: browsers open such a page within seconds, and it can be sent."""
-PLOTLY_BYTES = 5_000_000
+"""Maximum size of the groups in full, in bytes: browsers open such a page within seconds, and it can be sent."""
+MAX_PAGES = 500
+"""Maximum number of topics, and of clients, with a page."""
+BOOTSTRAP = "BROKER:9092"
+"""The address in commands to copy: the tables do not have it."""
 
-TIMELINE = (
-    "Each row is a member from its first generation to its last; its colour says how it ended. A number is the count "
-    "of partitions that it had from there on. Bands in the background are rebalances, coloured by trigger. Hover for "
-    "details."
-)
-
-DRAW = """
-const draw = box => {
-  if (box.dataset.drawn) return;
-  box.dataset.drawn = "yes";
-  const plot = JSON.parse(box.nextElementSibling.textContent);
-  Plotly.newPlot(box, plot.data, plot.layout, {displayModeBar: false, responsive: true})
-    .then(() => { box.dataset.drawn = "wholly"; });
-};
-const boxes = document.querySelectorAll(".canvas");
-const sight = new IntersectionObserver(found => found.forEach(each => {
-  if (each.isIntersecting) { sight.unobserve(each.target); draw(each.target); }
-}), {rootMargin: "500px"});
-boxes.forEach(box => sight.observe(box));
-addEventListener("beforeprint", () => boxes.forEach(draw));
-"""
+POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+"""The page may not load anything."""
 
 Cell = tuple[str, str]
 """HTML and its CSS class."""
@@ -49,100 +39,66 @@ Cell = tuple[str, str]
 
 def page(tables: Tables, progress: Progress | None = None) -> str:
     """Return the whole page."""
-    from plotly.offline import get_plotlyjs
-
-    when = _moment(tables.at_ms)
-    head = [
-        f"<h1>Consumer groups</h1><p class=soft>State at {when} UTC, from the offsets log. All times are UTC. "
-        "The groups that need attention come first, here and in the details below; "
-        "<i>unread</i> counts records in the log that the group has not read.</p>",
-    ]
-    sections, left_out = _sections(tables, progress or Progress())
     parts = [
-        *_tiles(tables),
-        *_groups(tables, len(sections)),
         *_changes(tables),
-        *_overview(tables),
+        *_causes(tables),
         *_events(tables),
         *_slo(tables),
         *_expiring(tables),
-        *sections,
     ]
-    if left_out:
-        names = ", ".join(html.escape(group) for group in left_out[:5]) + (", …" if len(left_out) > 5 else "")
-        parts.append(
-            f"<p class=soft id=rest>{len(left_out):,} more groups ({names}) would make this page larger than "
-            f"{MAX_BYTES / 1e6:.0f} MB: <code>coordinatord pipeline report --group NAME</code> shows those that you "
-            "name.</p>"
-        )
-    body = "\n".join([*head, *parts, f"<script>{DRAW}</script>"])
-    return document(f"Consumer groups, {when}", body, script=get_plotlyjs())
+    data = json.dumps(embedded(tables, progress or Progress()), separators=(",", ":")).replace("<", "\\u003c")
+    scripts = "\n".join(front_file(name).body.decode() for name in SCRIPTS)
+    body = [
+        BODY.replace(' <a href="state">The same as JSON.</a>', "").replace(
+            "</main>", f'<div id="more">{"".join(parts)}</div>\n</main>'
+        ),
+        f'<script type="application/json" id="data">{data}</script>',
+        f"<script>{scripts}</script>",
+    ]
+    title = f"Consumer groups, {_moment(tables.at_ms)} UTC"
+    style = front_file("uplot.css").body.decode()
+    return document(title, "\n".join(body), style=style, policy=POLICY, body_class="live")
 
 
-def _sections(tables: Tables, progress: Progress) -> tuple[list[str], list[str]]:
-    """Return the sections of the groups that fit on the page, and the groups that do not."""
-    found: list[str] = []
-    used = 0
-    for number, group in enumerate(tables.shown):
-        text = "\n".join(_section(tables, group))
-        used += len(text)
-        if used > MAX_BYTES - PLOTLY_BYTES and found:
-            return found, tables.shown[number:]
-        found.append(text)
+def embedded(tables: Tables, progress: Progress) -> dict[str, Any]:
+    """Return the data of the page: the overview of all groups, as many of `tables.shown` in full as fit, and the topics
+    and clients of these.
+    """
+    found, trends = view(tables), LagHistory(tables.rows.get("lag_history", []))
+    rolled_up, of = overview.incidents(found.groups.values())
+    groups: dict[str, Any] = {}
+    room = MAX_BYTES
+    for number, name in enumerate(tables.shown):
+        told = details.whole(found.groups[name], trends, BOOTSTRAP)
+        room -= len(json.dumps(told))
+        if room < 0 and groups:
+            break
+        groups[name] = told
         progress.amount(number + 1, len(tables.shown), "groups")
-    return found, []
-
-
-# Overview
-
-
-def _tiles(tables: Tables) -> Iterator[str]:
-    groups = tables.rows["group_status"]
-    alarming = sum(tables.verdict(row).is_urgent for row in groups)
-    lags = [row["lag"] for row in groups if row["lag"] is not None]
-    churn = tables.rows["churn"]
-    tiles = [
-        ("groups", f"{len(groups):,}", ""),
-        ("need attention", f"{alarming:,}", "bad" if alarming else ""),
-        ("records unread", f"{sum(lags):,}" if lags else "unknown", ""),
-        ("rebalances", f"{sum(row['rebalances'] or 0 for row in churn):,}", ""),
-        ("partitions moved", f"{sum(row['partitions_moved'] or 0 for row in churn):,}", ""),
-    ]
-    yield "<div class=tiles>"
-    yield from (f"<div class='tile {kind}'><b>{value}</b>{html.escape(name)}</div>" for name, value, kind in tiles)
-    yield "</div>"
-
-
-def _groups(tables: Tables, sections: int) -> Iterator[str]:
-    rows = tables.rows["group_status"]
-    yield "<h2>Groups, the most urgent first</h2>"
-    if not rows:
-        yield "<p>No group has a committed offset.</p>"
-        return
-    head = ["group", "status", "why", "n:unread", "n:time lag", "n:partitions", "n:last commit", "Burrow"]
-    links = {group: number for number, group in enumerate(tables.shown[:sections])}
-    yield from _table(head, ([*_group_row(row, tables, links)] for row in rows), len(rows), "status", sections)
-
-
-def _group_row(row: Row, tables: Tables, links: dict[str, int]) -> Iterator[Cell]:
-    name = html.escape(row["group_id"])
-    is_shown = row["group_id"] in links
-    yield (f"<a href='#g{links[row['group_id']]}'>{name}</a>" if is_shown else name, "w")
-    word, why = tables.verdict(row)
-    yield _badge(word)
-    yield html.escape(why), "t"
-    yield _number(row["lag"]), "n"
-    bound = {"at least": "≥ ", "at most": "≤ "}.get(row.get("max_time_lag_method") or "", "")
-    yield bound + _duration(row["max_time_lag_ms"]), "n"
-    alarming = f" ({row['alarming_partitions']} alarming)" if row["alarming_partitions"] else ""
-    yield f"{row['partitions']:,}{alarming}", "n"
-    yield (_duration(tables.at_ms - row["last_commit_ms"]) + " ago" if row["last_commit_ms"] else "", "n")
-    yield html.escape(row["burrow"] or "–"), "w"
-
-
-def _badge(status: str) -> Cell:
-    kind = "bad" if is_urgent(status) else {"behind": "warn", "catching": "warn", "ok": "good"}.get(status, "calm")
-    return f"<span class='badge {kind}'>{html.escape(status)}</span>", "w"
+    topics = {place["topic"] for told in groups.values() for place in told["partitions"]}
+    clients = {
+        name
+        for told in groups.values()
+        for life in told["lives"]
+        if life["until_ms"] is None
+        for name in (life["client_id"], life["instance"], (life["host"] or "").removeprefix("/"))
+        if name
+    }
+    return {
+        "cluster": "",
+        "at_ms": tables.at_ms,
+        "now_ms": tables.at_ms,
+        "trouble": None,
+        "left_out": 0,
+        "whole": True,
+        "gone": [],
+        "next": "",
+        "rows": [overview.row(each, trends, of.get(each.group_id)) for each, _, _ in found.by_urgency],
+        "incidents": [each._asdict() for each in rolled_up],
+        "group": groups,
+        "topic": {name: details.topic(found, name) for name in sorted(topics)[:MAX_PAGES]},
+        "client": {name: details.client(found, name) for name in sorted(clients)[:MAX_PAGES]},
+    }
 
 
 def _changes(tables: Tables) -> Iterator[str]:
@@ -156,7 +112,7 @@ def _changes(tables: Tables) -> Iterator[str]:
             (_moment(row["at_ms"]), "w"),
             (html.escape(row["kind"]), "w"),
             _change(row, is_open=row["change"] == "began" and _identity(row) not in ended),
-            _text(row["group_id"]),
+            _group(row["group_id"]),
             (html.escape(f"{row['topic']}-{row['partition']}" if row["topic"] is not None else ""), "w"),
             (html.escape(row["text"]), "t"),
         ]
@@ -175,27 +131,23 @@ def _change(row: Row, *, is_open: bool) -> Cell:
     return f"<span class={'soft' if row['change'] == 'began' else 'good'}>{html.escape(row['change'])}</span>", "w"
 
 
-def _overview(tables: Tables) -> Iterator[str]:
-    if not tables.rows["churn"]:
-        return
-    yield "<h2>Rebalances of all groups</h2><div class=plots>"
-    yield _churn(tables).html()
-    if tables.rows["rebalances"]:
-        yield figures.cost(tables.rows["rebalances"]).html()
-    yield "</div>"
-
-
-def _churn(tables: Tables) -> figures.Plot:
-    """Return churn by the hour. For a log of an hour or two the steps are smaller; only the groups below have them."""
-    hours = {row["hour_ms"] for row in tables.rows["churn"]}
-    ended = [row for row in tables.rows["rebalances"] if row["ended_ms"] is not None]
-    if not ended or max(hours) - min(hours) > figures.HOUR_MS:
-        return figures.churn(tables.rows["churn"])
-    span_ms = max(row["ended_ms"] for row in ended) - min(row["ended_ms"] for row in ended)
-    step_ms = next((each for each in figures.STEPS_MS if span_ms <= 40 * each), figures.HOUR_MS)
-    rows = [{**row, "hour_ms": row["ended_ms"] // step_ms * step_ms} for row in ended]
-    title = f"Members that joined and left the groups below, in steps of {_duration(step_ms)}"
-    return figures.churn(rows, step_ms, title)
+def _causes(tables: Tables) -> Iterator[str]:
+    """Yield the rebalances of the groups in full by cause, the most expensive first."""
+    seconds: dict[str, float] = defaultdict(float)
+    counts: dict[str, int] = defaultdict(int)
+    for each in tables.rows.get("rebalances", []):
+        trigger = each["trigger"] or "unknown"
+        counts[trigger] += 1
+        if each["began_ms"] is not None and each["ended_ms"] is not None:
+            seconds[trigger] += (each["ended_ms"] - each["began_ms"]) / 1000
+    if counts:
+        order = sorted(counts, key=lambda trigger: (-seconds[trigger], -counts[trigger], trigger))
+        yield "<h2>Rebalances by cause, of the groups that are shown in full</h2>"
+        cells = (
+            [_text(trigger), (f"{counts[trigger]:,}", "n"), (_duration(1000 * seconds[trigger]), "n")]
+            for trigger in order
+        )
+        yield from _table(["cause", "n:rebalances", "n:the groups waited"], cells, len(order), "causes")
 
 
 def _events(tables: Tables) -> Iterator[str]:
@@ -209,7 +161,7 @@ def _events(tables: Tables) -> Iterator[str]:
     if rows:
         yield "<h2>Crash loops, storms, deployments</h2>"
         cells = (
-            [(_moment(row["began_ms"]), "w"), (row["kind"], "w"), _text(row["group_id"]), _text(row["text"])]
+            [(_moment(row["began_ms"]), "w"), (row["kind"], "w"), _group(row["group_id"]), _text(row["text"])]
             for row in rows
         )
         yield from _table(["began", "what", "group", "in words"], cells, len(rows))
@@ -228,7 +180,7 @@ def _slo(tables: Tables) -> Iterator[str]:
         yield f"<p class=soft>{day:,.1f} minutes of a day may be bad: in them some partition has a larger lag.</p>"
         cells = (
             [
-                _text(row["group_id"]),
+                _group(row["group_id"]),
                 (f"{row['day']}", "w"),
                 (f"{row['bad_minutes']:,.0f} of {row['good_minutes'] + row['bad_minutes']:,.0f}", "n"),
                 (_spent(row["bad_minutes"] / day), "w"),
@@ -255,7 +207,7 @@ def _expiring(tables: Tables) -> Iterator[str]:
         yield "<h2>Offsets that will expire</h2>"
         cells = (
             [
-                _text(row["group_id"]),
+                _group(row["group_id"]),
                 (_moment(row["expires_ms"]), "w"),
                 ("in " + _duration(row["expires_in_ms"]) if (row["expires_in_ms"] or 0) > 0 else "due", "n"),
                 _text(row["counts_from"]),
@@ -263,59 +215,6 @@ def _expiring(tables: Tables) -> Iterator[str]:
             for row in rows
         )
         yield from _table(["group", "first one", "n:", "counted from"], cells, len(rows))
-
-
-# A group
-
-
-def _section(tables: Tables, group: str) -> Iterator[str]:
-    status = next((row for row in tables.rows["group_status"] if row["group_id"] == group), None)
-    yield f"<section id=g{tables.shown.index(group)}><h2>{html.escape(group)}"
-    if status is not None:
-        word, why = tables.verdict(status)
-        yield f" · {_badge(word)[0]}</h2><p>{html.escape(why)}</p>"
-    else:
-        yield " · <span class='badge calm'>no offsets</span></h2>"
-    rebalances = sorted(tables.of("rebalances", group), key=lambda row: row["ended_ms"] or 0)
-    lives = tables.of("members", group)
-    if lives:
-        yield figures.timeline(lives, rebalances, tables.held.get(group, []), tables.at_ms).html()
-        yield f"<p class='soft small'>{TIMELINE}</p>"
-    history = tables.of("lag_history", group)
-    if history:
-        yield figures.lag(history).html()
-    if rebalances:
-        yield "<h3>Rebalances, latest first</h3>"
-        cells = ([*_rebalance_row(row)] for row in reversed(rebalances))
-        head = [
-            "ended",
-            "n:generation",
-            "n:took",
-            "cause",
-            "n:members",
-            "n:moved",
-            "n:missed commits",
-            "",
-        ]
-        yield from _table(head, cells, len(rebalances))
-    yield "</section>"
-
-
-def _rebalance_row(row: Row) -> Iterator[Cell]:
-    yield _moment(row["ended_ms"]), "w"
-    before = "?" if row["generation_before"] is None else row["generation_before"]
-    yield f"{before} → {row['generation']}", "n"
-    is_known = row["began_ms"] is not None and row["ended_ms"] is not None
-    yield _duration(row["ended_ms"] - row["began_ms"] if is_known else None), "n"
-    yield html.escape(row["cause"] or row["trigger"] or ""), "t"
-    added, removed = ("?" if row[name] is None else row[name] for name in ("added", "removed"))
-    yield f"{row['members']} (+{added} −{removed})", "n"
-    yield _number(row["partitions_moved"]), "n"
-    yield _duration(row["missed_commit_ms"]), "n"
-    sure = "observed" if row["how"] == "observed" else "unknown"
-    if row["how"] != "observed" and row["confidence"] is not None:
-        sure = f"inferred, {row['confidence']:.0%}"
-    yield f"<span class=soft>{sure}</span>", "w"
 
 
 # Cells and tables
@@ -335,6 +234,10 @@ def _table(
     yield "</table></div>"
     if count > most:
         yield f"<p class=soft>{count - most:,} more are in the tables.</p>"
+
+
+def _group(name: str) -> Cell:
+    return f'<a href="#/group/{html.escape(quote(name, safe=""))}">{html.escape(name)}</a>', ""
 
 
 def _text(value: Any) -> Cell:
@@ -359,17 +262,4 @@ def _clock(time_ms: int) -> str:
 
 
 def _duration(milliseconds: float | None) -> str:
-    if milliseconds is None:
-        return "?"
-    seconds = abs(milliseconds) / 1000
-    if seconds < 1:
-        return f"{abs(milliseconds):.0f} ms"
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.1f} s"
-
-
-def causes(rebalances: Sequence[Row]) -> Counter[str]:
-    """Return the number of rebalances by trigger."""
-    return Counter(row["trigger"] or "unknown" for row in rebalances)
+    return "?" if milliseconds is None else span(abs(milliseconds) / 1000)

@@ -16,7 +16,7 @@ from coordinatord.monitoring.pipeline.run.state import find_state
 
 Row = dict[str, Any]
 
-OF_GROUPS = ("rebalances", "members", "lag_history")
+OF_GROUPS = ("rebalances", "members", "lag_history", "lag", "status")
 """Tables of which only the shown groups' rows are read."""
 MAX_EVENT_FILES = 500
 """Maximum number of micro-batches with events; the last ones are read."""
@@ -55,6 +55,8 @@ class Tables:
     held: dict[str, list[Held]] = field(default_factory=dict)
     events: list[Row] = field(default_factory=list)
     shown: list[str] = field(default_factory=list)
+    members: dict[str, int] = field(default_factory=dict)
+    """Number of present members, of all groups that have had any."""
     trouble: dict[str, list[Event]] = field(default_factory=dict)
     """Crash loops and storms that were not over at `at_ms`."""
 
@@ -95,6 +97,7 @@ def read(out: Path, limit: int, only: tuple[str, ...] = ()) -> Tables:
     tables.shown = list(only) or known[:limit]
     for name in OF_GROUPS:
         tables.rows[name] = _rows(out, name, groups=tables.shown)
+    tables.members = _members(out)
     tables.held = _held(out, tables.shown)
     tables.events = _events(out)
     return tables
@@ -111,10 +114,14 @@ def read_groups(out: Path) -> tuple[int, list[GroupNow], dict[str, int]]:
     trouble = _trouble(out, at_ms)
     now = {row["group_id"]: _group_now(row) for row in _rows(out, "group_status")}
     groups = [severity.judged(group, now.get(group), trouble.get(group, ())) for group in now.keys() | trouble.keys()]
+    return at_ms, sorted(groups, key=severity.urgency), _members(out)
+
+
+def _members(out: Path) -> dict[str, int]:
     members: dict[str, int] = {}
     for row in _rows(out, "members", ("group_id", "until_ms")):
         members[row["group_id"]] = members.get(row["group_id"], 0) + (row["until_ms"] is None)
-    return at_ms, sorted(groups, key=severity.urgency), members
+    return members
 
 
 def _group_now(row: Row) -> GroupNow:

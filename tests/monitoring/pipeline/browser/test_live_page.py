@@ -152,7 +152,7 @@ def test_an_operator_finds_the_worst_group_its_reason_and_its_owner(tab: Tab, se
         ["stuck-payments", "stuck"],
     ]
     assert rows[0][2] == "worker-3 on 10.0.0.7 came 5 times, for 41 s each"
-    assert "25 min ago, within a minute of each other; all read events" in rows[1][2]
+    assert "one incident, 25 min ago: the last commits were at 01:48:20 UTC; all read events" in rows[1][2]
     assert rows[2][2].startswith("it has committed offset 100 for 20 min")
     assert [row[0] for row in rows][-2:] == ["▸ 28 groups", "▸ 1 group"], "those that are well are folded"
 
