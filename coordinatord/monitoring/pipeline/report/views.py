@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -48,18 +49,18 @@ def view(tables: Tables) -> View:
     groups: dict[str, GroupView] = {}
     known = {row["group_id"]: row for row in tables.rows["group_status"]}
     for group in [*known, *(each for each in tables.shown if each not in known)]:
-        lives = [Life(**{name: row.get(name) for name in _LIFE}) for row in of["members"][group]]
+        lives = [Life(**_columns(row, _LIFE)) for row in of["members"][group]]
         rebalances = sorted(of["rebalances"][group], key=lambda row: row["ended_ms"] or 0)
         groups[group] = GroupView(
             group_id=group,
             group_type=None,
             now=_now(known.get(group)),
-            rows=[Now(**{name: row.get(name) for name in Now._fields}) for row in rows[group] if row.get("status")],
+            rows=[Now(**_columns(row, Now._fields)) for row in rows[group] if row.get("status")],
             members=tables.members.get(group),
             commits=None,
             causes=Counter(row["trigger"] or "unknown" for row in rebalances),
             trouble=tables.trouble.get(group, ()),
-            rebalances=[Rebalance(**{name: row.get(name) for name in _REBALANCE}) for row in rebalances],
+            rebalances=[Rebalance(**_columns(row, _REBALANCE)) for row in rebalances],
             lives=lives,
             owners=_owners(tables, group, lives),
         )
@@ -69,6 +70,11 @@ def view(tables: Tables) -> View:
             place = (row["topic"], row["partition"])
             ends[place] = Ending(*place, row["log_start_offset"], row["end_offset"])
     return View(tables.at_ms, groups, [ends[place] for place in sorted(ends)])
+
+
+def _columns(row: Row, names: Iterable[str]) -> Row:
+    """Return these columns; None for those that the table does not have."""
+    return {name: row.get(name) for name in names}
 
 
 def _now(row: Row | None) -> GroupNow | None:
