@@ -76,7 +76,7 @@ MUTANTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "nobody is fenced": (heartbeat, "member_refusal", _nothing),
     "leaving raises no epoch": (leaving, "raise_epoch", _nothing),
 }
-"""One wrong thing each: (module, name, what stands there instead). core_mutants.py has more of them."""
+"""One wrong thing each: (module, name, what stands there instead). tests/mutants has more of them."""
 
 
 @pytest.mark.parametrize("name", MUTANTS)

@@ -9,10 +9,12 @@ python -m tests.testing.simulation.run --protocol consumer  the same of consumer
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import sys
 import time
 import traceback
+from collections.abc import Iterator
 from dataclasses import replace
 
 from tests.testing.simulation.consumer_worlds import ConsumerWorld
@@ -65,23 +67,34 @@ def told(counts: Counts, took_s: float) -> str:
     )
 
 
+def _seeds(arguments: argparse.Namespace) -> Iterator[int]:
+    """Which worlds to play, from the command line."""
+    if arguments.first_seed is not None:
+        end_s = time.process_time() + arguments.seconds
+        yield from itertools.takewhile(lambda _: time.process_time() < end_s, itertools.count(arguments.first_seed))
+    elif arguments.seed is not None:
+        yield arguments.seed
+    else:
+        yield from random.SystemRandom().sample(range(1 << 31), arguments.worlds)
+
+
 def main() -> int:
     """The command; its exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.testing.simulation.run", description=__doc__.splitlines()[0])
     parser.add_argument("--seed", type=int, help="play this world")
     parser.add_argument("--trace", action="store_true", help="tell all of its story")
     parser.add_argument("--quiet-hours", type=int, help="at most so many between two times of mayhem")
+    parser.add_argument("--first-seed", type=int, help="play worlds from this one on")
+    parser.add_argument("--seconds", type=float, default=60.0, help="with --first-seed: begin none later (default: 60)")
+    parser.add_argument("--violates", default="", help="go on after an error that does not contain this")
     parser.add_argument("--worlds", type=int, default=20, help="how many worlds, with new seeds (default: 20)")
     parser.add_argument("--protocol", choices=list(WORLDS), default="classic", help="of the groups (default: classic)")
     arguments = parser.parse_args()
-    seeds = (
-        [arguments.seed]
-        if arguments.seed is not None
-        else random.SystemRandom().sample(range(1 << 31), arguments.worlds)
-    )
-    for seed in seeds:
+    for seed in _seeds(arguments):
         began_s = time.process_time()
         world, error = play(seed, trace=arguments.trace, quiet_hours=arguments.quiet_hours, protocol=arguments.protocol)
+        if error is not None and arguments.violates not in str(error):
+            continue
         if arguments.trace or error is not None:
             print("\n".join(world.story.told()))
         if error is not None:

@@ -60,7 +60,7 @@ class Dead(BaseException):
 
 
 class WorldDatabase(ModelDatabase):
-    """The model. A mistake is put here that leaves its fence out (mutants.py)."""
+    """The model. A mistake is put here that leaves its fence out (tests/mutants/simulation.py)."""
 
     def change(self, term: int, work: Callable[[], T], *, may_be_lost: bool = False) -> T:
         return ModelDatabase.change(self, term, work, may_be_lost=may_be_lost)

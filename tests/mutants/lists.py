@@ -1,0 +1,15 @@
+"""All mutants, by name, and the lists that they are in."""
+
+from __future__ import annotations
+
+from tests.mutants import consumer_assignors, consumer_groups, member, simulation
+from tests.mutants.tool import Mutant
+
+LISTS: dict[str, dict[str, Mutant]] = {
+    "consumer_groups": consumer_groups.MUTANTS,
+    "consumer_assignors": consumer_assignors.MUTANTS,
+    "member": member.MUTANTS,
+    "simulation": simulation.MUTANTS,
+}
+MUTANTS = {name: mutant for each in LISTS.values() for name, mutant in each.items()}
+assert len(MUTANTS) == sum(map(len, LISTS.values())), "two mutants have the same name"
