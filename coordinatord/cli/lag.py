@@ -69,12 +69,14 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
     try:
         with shared():
             looks = _looks(groups, given)
+            shares = _share_looks(given)
             found = looks.look(now_ms(), last=form != "watch")
+            _add_shares(found, given, shares)
             if form != "watch":
                 _tell_gaps(found)
             _check_known(groups, found)
         if form == "watch":
-            _watch(looks, found, bool(groups), interval)
+            _watch(looks, found, groups, given, shares, interval)
             return
     except ModuleNotFoundError as error:
         fail(f"{NEEDS}: {how_to_install('lag')} ({error}).")
@@ -128,6 +130,39 @@ def _looks(groups: Sequence[str], given: dict[str, Any]) -> Any:
     return Looks(read_options(options), ends, settings, rules, min(workers, MOST_WORKERS), session_ms)
 
 
+def _share_looks(given: Mapping[str, Any]) -> Any:
+    from coordinatord.monitoring.admin.share_looks import ShareLooks
+    from coordinatord.monitoring.analysis.status import Rules
+
+    return ShareLooks(Rules(window_ms=given["window"] * 1000, min_lag=given["min_lag"]))
+
+
+def _add_shares(found: Any, given: dict[str, Any], shares: Any) -> None:
+    """Add the cluster's share groups to the snapshot: their lag is in no log. Without a cluster they stay unknown."""
+    if not given["bootstrap"] or not {*found.others.values()} & {"share"}:
+        return
+    from coordinatord.monitoring.admin.connection import AdminError, Unreachable, cluster
+    from coordinatord.monitoring.analysis.groups import group_now
+    from coordinatord.monitoring.analysis.severity import judged, urgency
+    from coordinatord.monitoring.offsets_log.source.options import broker_settings
+
+    def is_wanted(name: str) -> bool:
+        return bool(found.others.get(name) == "share")
+
+    try:
+        with cluster(given["bootstrap"], broker_settings(broker_of(given))) as reached:
+            looked = shares.look(reached, found.at_ms, is_wanted)
+    except (AdminError, Unreachable) as error:
+        echo(f"share groups are missing here: {error}", err=True)
+        return
+    for each in looked:
+        found.rows += each.rows
+        found.members[each.group_id] = each.members
+        found.groups.append(judged(each.group_id, group_now(each.rows) if each.rows else None, ()))
+    found.groups.sort(key=urgency)
+    found.rows.sort(key=lambda row: (row.group_id, row.topic, row.partition))
+
+
 def _share_of_the_log(bootstrap: str, settings: Mapping[str, Any], groups: Sequence[str]) -> dict[str, str]:
     """Return the reader option that selects the log partitions of the named groups; empty if the log has no partitions.
 
@@ -171,7 +206,7 @@ def _check_known(groups: Sequence[str], found: Any) -> None:
         )
 
 
-def _watch(looks: Any, found: Any, with_partitions: bool, interval: float) -> None:
+def _watch(looks: Any, found: Any, groups: Sequence[str], given: dict[str, Any], shares: Any, interval: float) -> None:
     """Print snapshots every `interval` seconds until Ctrl-C.
 
     Each snapshot opens new connections, and waits for a broker that restarts.
@@ -181,13 +216,14 @@ def _watch(looks: Any, found: Any, with_partitions: bool, interval: float) -> No
     try:
         while True:
             click.clear()  # without effect if stdout is not a terminal
-            for line in _tell(found, with_partitions=with_partitions):
+            for line in _tell(found, with_partitions=bool(groups)):
                 echo(line)
             echo()
             _tell_gaps(found)
             time.sleep(interval)
             with shared():
                 found = looks.look(now_ms())
+                _add_shares(found, given, shares)
     except KeyboardInterrupt:
         echo("stopped", err=True)
 

@@ -147,3 +147,14 @@ def test_delete(kafka: Kafka, command: Command) -> None:
     assert "would be deleted" in command("groups", "delete", GROUP)
     assert "deleted" in command("groups", "delete", GROUP, "--execute")
     assert rows(command, "groups", "list") == []
+
+
+def test_lag(kafka: Kafka, command: Command) -> None:
+    worked(kafka)
+    [row] = rows(command, "lag", GROUP)
+    assert (row["group_id"], row["topic"], row["partition"]) == (GROUP, TOPIC, 0)
+    assert (row["committed_offset"], row["end_offset"], row["lag"]) == (2, RECORDS, RECORDS - 3)
+    assert (row["status"], row["why"]) == ("behind", f"{RECORDS - 3} unread")
+    assert f"{RECORDS - 3} unread" in command("lag")
+    kafka.share_group(GROUP).kick("picker")
+    assert f"{RECORDS - 3} unread: it has no members" in command("lag", GROUP)

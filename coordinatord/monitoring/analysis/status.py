@@ -168,7 +168,7 @@ def partition_status(
     if retention_ms is not None and seen.waited_ms >= rules.near_loss * retention_ms:
         waited = f"the oldest for at least {_s(seen.waited_ms)}"
         return Status(NEAR_LOSS, f"{lag} unread, {waited}: retention.ms is {retention_ms // 1000} s")
-    return _course(marks, lag, now_ms, rules)
+    return course(marks, lag, now_ms, rules)
 
 
 def _s(ms: int) -> str:
@@ -239,7 +239,7 @@ def _is_regular(trail: Trail, rules: Rules) -> bool:
     return len(moved) >= rules.least_looks
 
 
-def _course(marks: Sequence[Mark], lag: int, now_ms: int, rules: Rules) -> Status:
+def course(marks: Sequence[Mark], lag: int, now_ms: int, rules: Rules) -> Status:
     """Return the status by the course of the lag, compared from commit to commit, since between two commits any group's
     lag grows. Only if the last commit is long ago, the comparison extends to the present.
     """

@@ -26,8 +26,8 @@ KMINION = ("cluster_name", "group_id")
 SERIES: dict[str, tuple[tuple[str, ...], str]] = {
     "kafka_partition_earliest_offset": (PARTITION, "The first offset that retention has kept."),
     "kafka_partition_latest_offset": (PARTITION, "The end offset of a partition that a group reads."),
-    "kafka_consumergroup_group_offset": (PLACE, "The committed offset."),
-    "kafka_consumergroup_group_lag": (PLACE, "Unread records; never negative."),
+    "kafka_consumergroup_group_offset": (PLACE, "The committed offset, or the start offset of a share group."),
+    "kafka_consumergroup_group_lag": (PLACE, "Unread records; never negative. Of a share group as the cluster counts."),
     "kafka_consumergroup_group_lag_seconds": (
         PLACE,
         "Seconds for which the oldest unread record has waited, at least: the watcher knows of a record from the look "
@@ -58,6 +58,7 @@ SERIES: dict[str, tuple[tuple[str, ...], str]] = {
         (*GROUP, "status"),
         f"1 for the worst that is to be said of the group: {', '.join(ORDER[:-1])} or {ORDER[-1]}.",
     ),
+    "coordinatord_group_info": ((*GROUP, "type"), "1 for the type of the group: classic, consumer or share."),
     "coordinatord_group_alarming_partitions": (
         GROUP,
         "Partitions whose own status needs attention, whatever the status of the group.",
@@ -171,6 +172,8 @@ def _of_group(group: GroupView, word: str) -> Iterator[Row]:
     if group.commits is not None:
         yield "kminion_kafka_consumer_group_offset_commits_total", name, group.commits
     yield "coordinatord_group_status", (*name, word), 1
+    if group.group_type is not None:
+        yield "coordinatord_group_info", (*name, group.group_type), 1
     yield "coordinatord_group_alarming_partitions", name, sum(row.alarming for row in group.rows)
     yield "coordinatord_group_stuck_partitions", name, sum(row.status == STUCK for row in group.rows)
     yield "coordinatord_group_storm", name, float(group.has_storm)

@@ -1,5 +1,6 @@
-"""Thread that samples a cluster periodically: new records of the offsets log, then the ends of partitions. Each sample
-replaces the view. While the cluster cannot be read, the last view stays, and its age grows.
+"""Thread that samples a cluster periodically: new records of the offsets log, then the ends of partitions, then the
+share groups, whose lag is in no log. Each sample replaces the view. While the cluster cannot be read, the last view
+stays, and its age grows.
 """
 
 from __future__ import annotations
@@ -7,14 +8,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from coordinatord.base.observe.health import Health
 from coordinatord.base.observe.logger import get_logger
+from coordinatord.monitoring.admin import connection
+from coordinatord.monitoring.admin.connection import AdminError, Unreachable
+from coordinatord.monitoring.admin.groups import SHARE
+from coordinatord.monitoring.admin.share_looks import ShareGroupRows, ShareLooks
 from coordinatord.monitoring.analysis.ends import Tail
 from coordinatord.monitoring.analysis.generations import TopicPartition
+from coordinatord.monitoring.analysis.groups import group_now
 from coordinatord.monitoring.dashboard.trends import Trends
-from coordinatord.monitoring.dashboard.view import View
+from coordinatord.monitoring.dashboard.view import GroupView, View
 from coordinatord.monitoring.exporter.reading import Reading
 from coordinatord.monitoring.offsets_log.source.cluster import Cluster
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
@@ -77,6 +84,9 @@ class Watcher:
         self._tails: dict[TopicPartition, Tail] = {}
         """Tails of partitions whose end has not moved since the tail was read."""
         self._topics: set[str] = set()
+        self._shares = ShareLooks(reading.rules)
+        self._shares_refused: str | None = None
+        """The reason why share groups could not be read by the last sample."""
         self._retention: dict[str, int] = {}
         """retention.ms at the time when the configurations of `_topics` were described."""
         self._described_s = 0.0
@@ -104,14 +114,17 @@ class Watcher:
         pause_s = AGAIN_S[0]
         while not self._stopping.is_set():
             try:
-                with Cluster(self.bootstrap, self._settings, PATIENCE_S) as cluster:
+                with (
+                    Cluster(self.bootstrap, self._settings, PATIENCE_S) as cluster,
+                    connection.cluster(self.bootstrap, self._settings, PATIENCE_S) as admin,
+                ):
                     while not self._stopping.is_set():
                         began_s = time.monotonic()
-                        self._look(cluster)
+                        self._look(cluster, admin)
                         pause_s = AGAIN_S[0]
                         self.look_s = time.monotonic() - began_s
                         self._stopping.wait(max(0.0, self._interval_s - self.look_s))
-            except SourceError as error:
+            except (SourceError, Unreachable) as error:
                 self._failed(str(error))
             except Exception as error:  # from kafka-python, for example: it must not end the series of all groups
                 log.exception("look failed")
@@ -125,7 +138,7 @@ class Watcher:
             log.warning("the cluster cannot be read", bootstrap=self.bootstrap, reason=why)
         self.is_up, self.why = False, why
 
-    def _look(self, cluster: Cluster) -> None:
+    def _look(self, cluster: Cluster, admin: connection.Cluster) -> None:
         self._check_cluster(cluster.id)
         if time.monotonic() - self._refreshed_s > REFRESH_S:
             cluster.refresh()
@@ -142,7 +155,8 @@ class Watcher:
             self._retention = retention(cluster, self._topics)
             self._described_s = time.monotonic()
         self._reading.ended(bounds, now_ms, self._look_at_tails(cluster, bounds), self._retention, points)
-        self.view = self._reading.view(read_ms)  # later commits may be unknown
+        view = self._reading.view(read_ms)  # later commits may be unknown
+        self.view = replace(view, groups={**view.groups, **self._look_at_shares(admin)})
         self.trends.add(self.view)
         self.looks += 1
         if not self.is_up:
@@ -151,6 +165,18 @@ class Watcher:
         if not self._has_read_all:
             self._has_read_all = self._reading.histories.is_counting = True
             self._health.ready()
+
+    def _look_at_shares(self, admin: connection.Cluster) -> dict[str, GroupView]:
+        """Return the share groups; none, with one line in the log, if the cluster refuses to describe them."""
+        try:
+            found = self._shares.look(admin, self._now_ms(), self._reading.groups.__contains__)
+        except AdminError as error:
+            if self._shares_refused != str(error):
+                self._shares_refused = str(error)
+                log.warning("share groups cannot be read", bootstrap=self.bootstrap, reason=str(error))
+            return {}
+        self._shares_refused = None
+        return {each.group_id: _share_view(each) for each in found}
 
     def _look_at_tails(
         self, cluster: Cluster, bounds: Mapping[TopicPartition, tuple[int, int]]
@@ -221,3 +247,15 @@ class Watcher:
             return True
         self._next[number] = self._reading.take(number, data, offset)
         return self._next[number] > offset
+
+
+def _share_view(found: ShareGroupRows) -> GroupView:
+    return GroupView(
+        group_id=found.group_id,
+        group_type=SHARE,
+        now=group_now(found.rows) if found.rows else None,
+        rows=found.rows,
+        members=found.members,
+        commits=None,
+        causes={},
+    )

@@ -101,7 +101,8 @@ def test_a_group_is_not_silent_because_the_log_takes_long_to_read(monkeypatch: p
     monkeypatch.setattr(watching, "retention", lambda *_: {})
     monkeypatch.setattr(watching, "tails", lambda *_: {})
     cluster: Any = SimpleNamespace(id="c", refresh=lambda: None, bounds=lambda _: {("t", 0): (0, 1_100)})
-    watcher._look(cluster)
+    shares: Any = SimpleNamespace(newest=lambda _request: 0)  # too old for share groups
+    watcher._look(cluster, shares)
     assert watcher.view is not None
     (row,) = watcher.view.groups["g"].rows
     assert (row.status, row.lag, row.end_offset_ms) == ("behind", 1_000, 5_200_000)
