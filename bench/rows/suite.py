@@ -27,7 +27,7 @@ MIB = 1 << 20
 MODULES = ("kafka", "confluent_kafka", "aiokafka")
 THREAD = ours("ours-thread", "coordinatord, fixture in a thread, a Kafka for each test")
 PROCESS = ours("ours-process", "coordinatord, fixture as a process, a Kafka for each test")
-SHARED = ours("ours-shared", "coordinatord, one process for all tests")
+SHARED = ours(label="coordinatord, one process for all tests")
 
 
 def play(arguments: Sequence[str], address: str | None) -> tuple[float, float, int]:
@@ -64,7 +64,7 @@ def play(arguments: Sequence[str], address: str | None) -> tuple[float, float, i
     "suite",
     f"{TESTS} tests of a small service with three clients, start included",
     "s",
-    columns=[THREAD, PROCESS, SHARED, KAFKA, KFAKE],
+    columns=[SHARED, THREAD, PROCESS, KAFKA, KFAKE],
     targets=[at_most(1 / 5, of="kafka"), at_most(1, of="kfake")],
     rounds=3,
     quick=False,

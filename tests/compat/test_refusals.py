@@ -88,8 +88,8 @@ def test_what_is_no_record_of_the_ledger_is_passed_over(tmp_path: Path) -> None:
 def test_groups_why_says_which_records_it_does_not_show() -> None:
     (line,) = story(ledger_record(LATER))  # type: ignore[arg-type]
     assert line == (
-        f"One rebalance is not shown: its record has version {LATER} and this program reads versions up to 2: "
-        "use the later coordinatord."
+        f"One rebalance is not shown: its record has version {LATER} and this program reads versions up to "
+        f"{golden.CURRENT['ledger']}: use the later coordinatord."
     )
     (line,) = story({"group": "billing"})
     assert line.startswith("One rebalance is not shown: its record is not a record of a rebalance")
