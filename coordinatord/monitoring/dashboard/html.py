@@ -15,7 +15,7 @@ LIVES = {
 """Name and colour of each way in which a member ended."""
 
 TRIGGERS = {
-    Why.NEW_MEMBER: "#3f7fbf",
+    Why.NEW_MEMBER: "#1f9bb4",
     Why.MEMBER_LEFT: "#5aa469",
     Why.SESSION_EXPIRED: "#d1495b",
     Why.LEADER_REJOINED: "#c58b2b",
