@@ -7,7 +7,7 @@ import io
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -17,6 +17,7 @@ from coordinatord.cli.cluster_options import is_pattern
 from coordinatord.cli.install import how_to_install
 from coordinatord.cli.options import BAD_SETTINGS, fail, sentence, utf8
 from coordinatord.cli.pipeline_options import SOURCE_OPTIONS, STATUS_OPTIONS, broker_of, undecoded
+from coordinatord.cli.share_lag import share_lines, share_rows
 from coordinatord.cli.tables import lines, number
 from coordinatord.cli.terminal import echo, echo_data, echo_text
 from coordinatord.cli.times import now_ms, utc
@@ -58,6 +59,10 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
 
     Groups are listed by urgency: all, or the named ones (* and ? allowed) with their partitions. Status and columns are
     those of `pipeline run` (TABLES.md), by the same rules. Stores nothing.
+
+    A named share group (KIP-932) has a table of its share partitions instead, from __share_group_state: the start
+    offset, the records from there on that are acknowledged or archived, those of them that are archived, and the
+    highest delivery count with its first offset. Not with --json, --csv or --watch.
     """
     try:
         from coordinatord.monitoring.offsets_log.lag.lag_scan import Snapshot
@@ -74,7 +79,8 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
             _add_shares(found, given, shares)
             if form != "watch":
                 _tell_gaps(found)
-            _check_known(groups, found)
+            shared_partitions = share_rows(looks.options, found.others) if groups and form is None else []
+            _check_known(groups, found, {row.group_id for row in shared_partitions})
         if form == "watch":
             _watch(looks, found, groups, given, shares, interval)
             return
@@ -87,7 +93,10 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
     elif form == "csv":
         echo_data(_csv(found.rows))
     else:
-        for line in _tell(found, with_partitions=bool(groups)):
+        if found.groups or not shared_partitions:
+            for line in _tell(found, with_partitions=bool(groups)):
+                echo(line)
+        for line in share_lines(shared_partitions, after=bool(found.groups)):
             echo(line)
 
 
@@ -191,9 +200,11 @@ def _tell_gaps(found: Any) -> None:
             echo(f"{no_leader(found.leaderless)}: what is unread there is not known", err=True)
 
 
-def _check_known(groups: Sequence[str], found: Any) -> None:
-    """Fail if a group that was named without a pattern does not exist; a pattern may match nothing."""
-    known = {row.group_id for row in found.groups} | found.members.keys()
+def _check_known(groups: Sequence[str], found: Any, shared: Collection[str]) -> None:
+    """Fail if a group that was named without a pattern does not exist; a pattern may match nothing. `shared` are the
+    share groups with stored state.
+    """
+    known = {row.group_id for row in found.groups} | found.members.keys() | set(shared)
     missing = [group for group in groups if group not in known and not is_pattern(group)]
     if missing:
         fail(

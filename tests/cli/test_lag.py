@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import gc
 import io
@@ -39,6 +40,7 @@ from kafka_wire.records.consumer_group import (
 from kafka_wire.records.control import ControlType
 from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from kafka_wire.records.share_group import ShareGroupMetadataKey, ShareGroupMetadataValue
+from kafka_wire.records.share_state import ShareSnapshotValue, ShareStateKey, StateBatch, encode_key, encode_value
 from kafka_wire.records.streams_group import StreamsGroupMetadataKey, StreamsGroupMetadataValue
 from tests.daemon import REPOSITORY, free_port, running
 from tests.monitoring.pipeline.directories import write_segment
@@ -266,6 +268,56 @@ def test_groups_of_other_types_without_offsets_are_named(tmp_path: Path) -> None
         "coordinatord: group streamers is a streams group that has committed no offset.",
         "coordinatord: the log has no group gone.",
     ]
+
+
+def test_a_share_group_has_a_table_of_its_partitions(tmp_path: Path) -> None:
+    """A group without stored state, and other forms, have the sentence."""
+    records = [
+        encoded(11, 0, ShareGroupMetadataKey(name), ShareGroupMetadataValue(1, 0)) for name in ("sharers", "new")
+    ]
+    write_segment(tmp_path / "__consumer_offsets-0", 0, [build_batch(records, 5)])
+    states = [
+        (
+            b"o" * 16, 0, 1_007,
+            [StateBatch(1_007, 1_007, 0, 4), StateBatch(1_008, 1_019, 2, 1), StateBatch(1_020, 1_020, 4, 1)],
+        ),
+        (b"o" * 16, 1, -1, []),
+        (b"?" * 16, 0, 3, [StateBatch(3, 4, 4, 5)]),
+    ]  # fmt: skip
+    write_segment(
+        tmp_path / "__share_group_state-1",
+        0,
+        [
+            build_batch(
+                [
+                    (
+                        encode_key(ShareStateKey(0, "sharers", topic_id, partition)),
+                        encode_value(ShareSnapshotValue(0, 1, 1, start, -1, 5, 5, batches)),
+                    )
+                    for topic_id, partition, start, batches in states
+                ],
+                5,
+            )
+        ],
+    )
+    (tmp_path / "orders-0").mkdir()
+    topic_id = base64.urlsafe_b64encode(b"o" * 16).decode().rstrip("=")
+    (tmp_path / "orders-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n")
+    unknown = base64.urlsafe_b64encode(b"?" * 16).decode().rstrip("=")
+    table = [
+        "GROUP TOPIC PARTITION START DONE AFTER IT ARCHIVED MOST DELIVERIES WHY",
+        f"sharers {unknown} 0 3 2 2 5 at 3 offsets 3-4 archived after 5 deliveries, the limit is 5",
+        "sharers orders 0 1,007 13 1 4 at 1,007 delivery count 4 of limit 5 at offset 1007: a suspected poison record",
+        "sharers orders 1 - 0 0 -",
+    ]
+    for named in ("sharers", "s*"):
+        told = lag(named, "--source", str(tmp_path))
+        assert [" ".join(line.split()) for line in told.splitlines()] == table
+    without_state = (
+        "coordinatord: group {0} is a share group, which commits no offsets: `coordinatord groups describe {0}`"
+    )
+    assert lag("new", "sharers", "--source", str(tmp_path), status=1).startswith(without_state.format("new"))
+    assert lag("sharers", "--json", "--source", str(tmp_path), status=1).startswith(without_state.format("sharers"))
 
 
 def test_what_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:

@@ -18,5 +18,6 @@ burrow.py            a group's status by Burrow's rules
 history.py           rebalances and members of a group while its log grows, in bounded memory
 severity.py          the groups that need an operator
 changes.py           changes while the log is followed: stuck, a storm, offsets about to expire
+share_state.py       the state of share partitions, and their records that are delivered again and again
 load.py              the rate at which a coordinator loads a partition of the offsets log
 """

@@ -18,5 +18,7 @@ end_offsets.py            the ends of topics' partitions, with earlier ends
 markers.py                the readable content before a partition's end: markers, aborted records, open transactions
 tails.py                  the content before partitions' ends from a broker; also earlier ends, and retention.ms
 topic_names.py            topic names by id
+topic_records.py          all records of a small internal topic
 ledger_topic.py           `__rebalances`, in which coordinatord logs why groups rebalanced
+share_state_topic.py      `__share_group_state`, the state of share partitions
 """

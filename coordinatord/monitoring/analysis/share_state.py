@@ -1,0 +1,203 @@
+"""State of share partitions (KIP-932) from the records of `__share_group_state`, and what it says of deliveries.
+
+A share partition is a topic partition that a share group reads. Its state is its last snapshot, changed by the updates
+after it. Numbers are those of Kafka's ShareCoordinatorShard and PersisterStateBatchCombiner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from itertools import pairwise
+from typing import NamedTuple
+
+from kafka_wire.records.share_state import ShareSnapshotValue, ShareUpdateValue
+
+AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
+UNKNOWN = -1
+"""A start offset before `share.auto.offset.reset` was applied, or a count from a cluster that does not count."""
+
+DELIVERY_COUNT_LIMIT = 5
+"""Default of group.share.delivery.count.limit."""
+
+MAX_UPDATES = 1_000
+"""Updates that are kept until their state is computed. Kafka writes a snapshot after 500, by default."""
+
+
+class Batch(NamedTuple):
+    """Consecutive offsets with the same delivery state and delivery count."""
+
+    first_offset: int
+    last_offset: int
+    delivery_state: int
+    delivery_count: int
+
+    @property
+    def size(self) -> int:
+        """Number of offsets."""
+        return self.last_offset - self.first_offset + 1
+
+
+@dataclass(frozen=True, slots=True)
+class ShareState:
+    """The stored state of a share partition. Offsets from `start_offset` on that no batch has were never returned."""
+
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    delivery_complete_count: int
+    """Number of records from the start offset on that are acknowledged or archived (KIP-1226); -1 if not counted."""
+    batches: tuple[Batch, ...]
+
+
+@dataclass(slots=True)
+class Replayed:
+    """The records of a share partition, in the order of the log. They are combined only for `state`: most updates of a
+    log are superseded by a later snapshot.
+    """
+
+    _base: ShareState | None = None
+    _updates: list[ShareUpdateValue] = field(default_factory=list)
+
+    def add(self, value: ShareSnapshotValue | ShareUpdateValue | None) -> None:
+        """Apply one record; None is a tombstone."""
+        if isinstance(value, ShareUpdateValue):
+            self._updates.append(value)
+            if len(self._updates) < MAX_UPDATES:
+                return
+            self._base = self.state()
+        elif value is None:
+            self._base = None
+        else:
+            self._base = ShareState(
+                value.state_epoch,
+                value.leader_epoch,
+                value.start_offset,
+                value.delivery_complete_count,
+                _batches(value),
+            )
+        self._updates.clear()
+
+    def state(self) -> ShareState | None:
+        """Return the present state; None if it was deleted, or never initialised."""
+        state = self._base
+        for update in self._updates:
+            state = _updated(state, update)
+        return state
+
+
+def _updated(state: ShareState | None, update: ShareUpdateValue) -> ShareState:
+    if state is None:  # the snapshot was lost with damaged records: the state begins with the update, as in Kafka
+        return _begun(update, 0)
+    start_offset = state.start_offset if update.start_offset == UNKNOWN else update.start_offset
+    return replace(
+        state,
+        leader_epoch=state.leader_epoch if update.leader_epoch == UNKNOWN else update.leader_epoch,
+        start_offset=start_offset,
+        delivery_complete_count=update.delivery_complete_count,
+        batches=combined((*state.batches, *_batches(update)), start_offset),
+    )
+
+
+def _begun(value: ShareSnapshotValue | ShareUpdateValue, state_epoch: int) -> ShareState:
+    return ShareState(
+        state_epoch, value.leader_epoch, value.start_offset, value.delivery_complete_count, _batches(value)
+    )
+
+
+def _batches(value: ShareSnapshotValue | ShareUpdateValue) -> tuple[Batch, ...]:
+    return tuple(
+        Batch(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count)
+        for each in value.state_batches
+    )
+
+
+def combined(batches: Iterable[Batch], start_offset: int) -> tuple[Batch, ...]:
+    """Return batches without overlaps, in the order of offsets, and without offsets before `start_offset`.
+
+    Of overlapping batches, the one with the highest delivery count holds, then the one with the highest state.
+    Neighbours of equal state are one batch.
+    """
+    cut = sorted(
+        each._replace(first_offset=max(each.first_offset, start_offset))
+        for each in batches
+        if max(each.first_offset, start_offset) <= each.last_offset
+    )
+    edges = sorted({each.first_offset for each in cut} | {each.last_offset + 1 for each in cut})
+    found: list[Batch] = []
+    begun: list[tuple[int, int, int]] = []
+    """Batches of the present offset, the one that holds first: (-count, -state, last offset)."""
+    at = 0
+    for first, following in pairwise(edges):
+        while at < len(cut) and cut[at].first_offset == first:
+            heappush(begun, (-cut[at].delivery_count, -cut[at].delivery_state, cut[at].last_offset))
+            at += 1
+        while begun and begun[0][2] < first:
+            heappop(begun)
+        if not begun:
+            continue
+        batch = Batch(first, following - 1, -begun[0][1], -begun[0][0])
+        if found and found[-1].last_offset + 1 == first and found[-1][2:] == batch[2:]:
+            batch = batch._replace(first_offset=found.pop().first_offset)
+        found.append(batch)
+    return tuple(found)
+
+
+class Deliveries(NamedTuple):
+    """The progress of a share partition. Counts are of offsets from the start offset on: what is before is done."""
+
+    start_offset: int | None
+    """None before the group has started to read."""
+    done: int
+    """Number of offsets that are acknowledged or archived, as the cluster counts them if it does."""
+    archived: int
+    most_deliveries: int
+    """The highest stored delivery count; 0 without any."""
+    at_offset: int | None
+    """The first offset with that count."""
+    why: str
+    """A sentence on records that are rejected or delivered again and again; empty if there is none."""
+
+
+def deliveries(state: ShareState, limit: int = DELIVERY_COUNT_LIMIT) -> Deliveries:
+    """Return the progress of a share partition. `limit` is the group's share.delivery.count.limit."""
+    archived = sum(each.size for each in state.batches if each.delivery_state == ARCHIVED)
+    acknowledged = sum(each.size for each in state.batches if each.delivery_state == ACKNOWLEDGED)
+    counted = state.delivery_complete_count
+    most = max(state.batches, key=lambda each: (each.delivery_count, -each.first_offset), default=None)
+    return Deliveries(
+        None if state.start_offset == UNKNOWN else state.start_offset,
+        acknowledged + archived if counted == UNKNOWN else counted,
+        archived,
+        0 if most is None else most.delivery_count,
+        None if most is None else most.first_offset,
+        _why(state.batches, limit),
+    )
+
+
+def suspected_from(limit: int) -> int:
+    """Return the delivery count from which Kafka throttles delivery as that of a suspected poison record: half of the
+    limit, rounded up, and at least 2.
+    """
+    return max(2, (limit + 1) // 2)
+
+
+def _why(batches: Iterable[Batch], limit: int) -> str:
+    """Return the worst: available records near the limit, then archived ones."""
+    waiting = [each for each in batches if each.delivery_state == AVAILABLE]
+    most = max(waiting, key=lambda each: (each.delivery_count, -each.first_offset), default=None)
+    if most is not None and most.delivery_count >= suspected_from(limit):
+        return (
+            f"delivery count {most.delivery_count} of limit {limit} at {_offsets(most)}: "
+            f"{'a suspected poison record' if most.size == 1 else 'suspected poison records'}"
+        )
+    archived = [each for each in batches if each.delivery_state == ARCHIVED]
+    at_limit = [each for each in archived if each.delivery_count >= limit]
+    if at_limit:
+        return f"{_offsets(at_limit[0])} archived after {at_limit[0].delivery_count} deliveries, the limit is {limit}"
+    return f"{_offsets(archived[0])} archived at delivery count {archived[0].delivery_count}" if archived else ""
+
+
+def _offsets(batch: Batch) -> str:
+    return f"offset {batch.first_offset}" if batch.size == 1 else f"offsets {batch.first_offset}-{batch.last_offset}"
