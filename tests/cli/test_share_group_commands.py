@@ -158,3 +158,17 @@ def test_lag(kafka: Kafka, command: Command) -> None:
     assert f"{RECORDS - 3} unread" in command("lag")
     kafka.share_group(GROUP).kick("picker")
     assert f"{RECORDS - 3} unread: it has no members" in command("lag", GROUP)
+
+
+def test_lag_shows_share_partitions_from_the_broker(kafka: Kafka, command: Command) -> None:
+    worked(kafka, leave=True)
+
+    def table() -> list[str]:
+        return [" ".join(line.split()) for line in command("lag", GROUP).splitlines()]
+
+    wanted = [
+        "GROUP TOPIC PARTITION START DONE AFTER IT ARCHIVED MOST DELIVERIES WHY",
+        f"{GROUP} {TOPIC} 0 2 1 1 1 at 2 offset 4 archived at delivery count 1",
+        f"{GROUP} {TOPIC} 1 - 0 0 -",
+    ]
+    wait_until(lambda: table() == wanted, "the released records to be stored")
