@@ -161,10 +161,11 @@ def test_lag(kafka: Kafka, command: Command) -> None:
 
 
 def test_lag_shows_share_partitions_from_the_broker(kafka: Kafka, command: Command) -> None:
+    """Below what is unread."""
     worked(kafka, leave=True)
 
     def table() -> list[str]:
-        return [" ".join(line.split()) for line in command("lag", GROUP).splitlines()]
+        return [" ".join(line.split()) for line in command("lag", GROUP).splitlines()[-3:]]
 
     wanted = [
         "GROUP TOPIC PARTITION START DONE AFTER IT ARCHIVED MOST DELIVERIES WHY",
