@@ -60,9 +60,9 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
     Groups are listed by urgency: all, or the named ones (* and ? allowed) with their partitions. Status and columns are
     those of `pipeline run` (TABLES.md), by the same rules. Stores nothing.
 
-    A named share group (KIP-932) has a table of its share partitions instead, from __share_group_state: the start
-    offset, the records from there on that are acknowledged or archived, those of them that are archived, and the
-    highest delivery count with its first offset. Not with --json, --csv or --watch.
+    A named share group (KIP-932) also has a table of its share partitions, from __share_group_state: the start offset,
+    the records from there on that are acknowledged or archived, those of them that are archived, and the highest
+    delivery count with its first offset. Not with --json, --csv or --watch.
     """
     try:
         from coordinatord.monitoring.offsets_log.lag.lag_scan import Snapshot

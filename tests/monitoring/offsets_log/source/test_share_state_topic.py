@@ -1,8 +1,10 @@
-"""The state of share partitions from `__share_group_state`: Kafka's segment, and others."""
+"""The state of share partitions from `__share_group_state`: Kafka's segment, others, and Kafka's formatter."""
 
 from __future__ import annotations
 
+import base64
 import json
+import random
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from coordinatord.monitoring.offsets_log.source.share_state_topic import (
     SHARE_STATE_TOPIC,
     SharePartition,
     share_states,
+    state_records,
 )
 from kafka_wire.records.batch import build_batch
 from kafka_wire.records.share_state import (
@@ -108,3 +111,84 @@ def test_a_damaged_record_is_one_sentence(tmp_path: Path) -> None:
     write_segment(tmp_path / f"{SHARE_STATE_TOPIC}-2", 0, [build_batch([(key, value), (key, value[:-3])], 5)])
     with pytest.raises(SourceError, match=rf"^offset 1 of {SHARE_STATE_TOPIC}-2 cannot be decoded: "):
         share_states(options(tmp_path))
+
+
+def pairs() -> list[tuple[bytes, bytes | None]]:
+    """Kafka's own records, and three hundred others: snapshots, updates and tombstones."""
+    from tests.coordination.share.coordinator.test_golden import golden as kafkas
+
+    chance, found = random.Random(5), list[tuple[bytes, bytes | None]](kafkas())
+    for _ in range(300):
+        batches = [
+            StateBatch(
+                chance.randrange(1 << 40), chance.randrange(1 << 40), chance.choice((0, 2, 4)), chance.randrange(9)
+            )
+            for _ in range(chance.randrange(5))
+        ]
+        epoch, start, done = chance.randrange(-1, 9), chance.randrange(-1, 1 << 40), chance.randrange(-1, 9)
+        kind = chance.choice((SNAPSHOT_TYPE, UPDATE_TYPE))
+        value: ShareSnapshotValue | ShareUpdateValue = ShareUpdateValue(7, epoch, start, done, batches)
+        if kind == SNAPSHOT_TYPE:
+            value = ShareSnapshotValue(6, epoch + 1, epoch, start, done, 1_000, 2_000, batches)
+        key = ShareStateKey(kind, chance.choice(("sharers", "gr\u00fcn")), chance.randbytes(16), chance.randrange(3))
+        found.append(
+            (encode_key(key), None if kind == SNAPSHOT_TYPE and chance.random() < 0.2 else encode_value(value))
+        )
+    return found
+
+
+@pytest.mark.reference
+def test_kafkas_formatter_prints_the_same_records(kafka_libs: Path, tmp_path: Path) -> None:
+    from kafka import KafkaProducer
+
+    from tests.reference import broker as reference
+
+    written = pairs()
+    write_segment(tmp_path / "ours" / f"{SHARE_STATE_TOPIC}-0", 0, [build_batch(written, 5)])
+    ours = [printed(place, value) for place, value in state_records(options(tmp_path / "ours"))]
+    formatter = "org.apache.kafka.tools.consumer.group.share.ShareGroupStateMessageFormatter"
+    with reference.running_broker(kafka_libs, tmp_path / "kafka") as broker:
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+        sent = [producer.send("copy", key=key, value=value, partition=0) for key, value in written]
+        for each in sent:
+            each.get(timeout=30)
+        producer.close()
+        text = broker.tool(
+            "ConsoleConsumer", "--topic", "copy", "--from-beginning", "--max-messages", str(len(written)),
+            "--timeout-ms", "60000", "--formatter", formatter,
+        )  # fmt: skip
+    theirs, at = [], text.index("{")
+    while at < len(text) and text[at] == "{":  # one after the other, without a line's end
+        found, at = json.JSONDecoder().raw_decode(text, at)
+        theirs.append(found)
+    assert ours == theirs
+
+
+def printed(place: SharePartition, value: ShareSnapshotValue | ShareUpdateValue | None) -> dict[str, Any]:
+    """The record as Kafka's formatter prints it."""
+    is_update = isinstance(value, ShareUpdateValue)
+    topic_id = base64.urlsafe_b64encode(place.topic_id).decode().rstrip("=")
+    key = {
+        "type": UPDATE_TYPE if is_update else SNAPSHOT_TYPE,
+        "data": {"groupId": place.group_id, "topicId": topic_id, "partition": place.partition},
+    }
+    if value is None:
+        return {"key": key, "value": None}
+    data: dict[str, Any] = {"snapshotEpoch": value.snapshot_epoch}
+    if isinstance(value, ShareSnapshotValue):
+        data["stateEpoch"] = value.state_epoch
+    data |= {"leaderEpoch": value.leader_epoch, "startOffset": value.start_offset}
+    if value.delivery_complete_count != -1:  # a tagged field, which Kafka prints unless it has its default
+        data["deliveryCompleteCount"] = value.delivery_complete_count
+    if isinstance(value, ShareSnapshotValue):
+        data |= {"createTimestamp": value.create_timestamp, "writeTimestamp": value.write_timestamp}
+    data["stateBatches"] = [
+        {
+            "firstOffset": each.first_offset,
+            "lastOffset": each.last_offset,
+            "deliveryState": each.delivery_state,
+            "deliveryCount": each.delivery_count,
+        }
+        for each in value.state_batches
+    ]
+    return {"key": key, "value": {"version": 0, "data": data}}
