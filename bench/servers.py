@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -140,16 +139,11 @@ class Server:
     def cpu_s(self) -> float:
         return cpu_s(self.pid)
 
-    def _status_bytes(self, name: str) -> int:
-        found = re.search(rf"{name}:\s+(\d+) kB", Path(f"/proc/{self.pid}/status").read_text())
-        assert found is not None
-        return int(found.group(1)) * 1024
-
     def resident_bytes(self) -> int:
-        return self._status_bytes("VmRSS")
+        return daemon.memory_bytes(self.pid, "VmRSS")
 
     def peak_bytes(self) -> int:
-        return self._status_bytes("VmHWM")
+        return daemon.memory_bytes(self.pid, "VmHWM")
 
     def line(self) -> Line:
         return Line(self.port)

@@ -106,6 +106,13 @@ def is_running(pid: int) -> bool:
         return False
 
 
+def memory_bytes(pid: int, field: str) -> int:
+    """A field of /proc/PID/status, Linux only."""
+    found = re.search(rf"{field}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return int(found.group(1)) * 1024
+
+
 class StartFailed(RuntimeError):
     """The daemon ended, or did not answer in time."""
 
@@ -246,17 +253,11 @@ class Daemon:
 
     def resident_bytes(self) -> int:
         """Resident memory (VmRSS), Linux only."""
-        status = Path(f"/proc/{self.pid}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+) kB", status)
-        assert found is not None
-        return int(found.group(1)) * 1024
+        return memory_bytes(self.pid, "VmRSS")
 
     def peak_bytes(self) -> int:
         """The most resident memory since `reset_peak` (VmHWM), Linux only."""
-        status = Path(f"/proc/{self.pid}/status").read_text()
-        found = re.search(r"VmHWM:\s+(\d+) kB", status)
-        assert found is not None
-        return int(found.group(1)) * 1024
+        return memory_bytes(self.pid, "VmHWM")
 
     def reset_peak(self) -> None:
         """Begin `peak_bytes` anew."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import dataclasses
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -13,14 +10,11 @@ from typing import Any
 
 import pytest
 
-from coordinatord.base.config import Settings
-from coordinatord.base.config.address import parse_listeners
-from coordinatord.base.observe.health import HealthState
-from coordinatord.server.daemon.daemon import Daemon
 from coordinatord.server.fastpath.consumer_heartbeats import ConsumerHeartbeats
 from coordinatord.transport.net.connection import Connection
 from kafka_wire.framing import Frames
 from tests.clients.librdkafka import admin_client
+from tests.support.served import Served
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.clients, pytest.mark.interpreted]
@@ -29,43 +23,14 @@ LEAST = 20
 INTERVAL_MS = 200
 
 
-class Served:
-    """A daemon with a thread and an event loop of its own."""
-
-    def __init__(self, data_dir: Path) -> None:
-        self._settings = dataclasses.replace(
-            Settings(),
-            log_dirs=str(data_dir),
-            listeners=parse_listeners("127.0.0.1:0"),
-            log_flush="never",
-            group_consumer_min_heartbeat_interval_ms=INTERVAL_MS,
-            group_consumer_heartbeat_interval_ms=INTERVAL_MS,
-            group_consumer_assignment_interval_ms=0,
-        )
-        self._is_up = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
-        self._thread.start()
-        assert self._is_up.wait(30)
-
-    async def _serve(self) -> None:
-        daemon = Daemon(self._settings, asyncio.get_running_loop())
-        await daemon.start()
-        self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
-        self.bootstrap = f"127.0.0.1:{daemon.bound[0][2]}"
-        while daemon.health.state is not HealthState.READY:  # noqa: ASYNC110  # nobody tells of it
-            await asyncio.sleep(0.01)
-        self._is_up.set()
-        await self._ended.wait()
-        await daemon.stop()
-
-    def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._ended.set)
-        self._thread.join(30)
-
-
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
-    made = Served(tmp_path)
+    made = Served(
+        tmp_path,
+        group_consumer_min_heartbeat_interval_ms=INTERVAL_MS,
+        group_consumer_heartbeat_interval_ms=INTERVAL_MS,
+        group_consumer_assignment_interval_ms=0,
+    )
     yield made
     made.stop()
 

@@ -10,7 +10,6 @@ answer is left out. Kafka's heap has a limit (`JVM` of tests/reference/broker.py
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafka_wire.api.api_versions import ApiVersionsRequest
-from tests.daemon import REPOSITORY, running
+from tests.daemon import REPOSITORY, memory_bytes, running
 from tests.hostile.attacks import ATTACKS, SETTINGS
 from tests.hostile.turns import Peer
 from tests.reference.broker import kafka_libs, start_broker
@@ -106,10 +105,10 @@ def measure(name: str, subject: Subject) -> Measured:
     neighbour = Neighbour(subject.port)
     try:
         time.sleep(QUIET_S)
-        quiet_s, before = neighbour.slowest_s(), memory(subject.pid, "VmRSS")
+        quiet_s, before = neighbour.slowest_s(), memory_bytes(subject.pid, "VmRSS")
         Path(f"/proc/{subject.pid}/clear_refs").write_text("5")
         strokes = attacked(name, subject.port)
-        return Measured(neighbour.slowest_s(), quiet_s, memory(subject.pid, "VmHWM") - before, strokes)
+        return Measured(neighbour.slowest_s(), quiet_s, memory_bytes(subject.pid, "VmHWM") - before, strokes)
     finally:
         neighbour.close()
 
@@ -124,13 +123,6 @@ def attacked(name: str, port: int) -> int:
             process.kill()
             return 0
     return int(output or 0)
-
-
-def memory(pid: int, field: str) -> int:
-    """Bytes of a field of /proc/PID/status."""
-    found = re.search(rf"{field}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    assert found is not None
-    return int(found.group(1)) * 1024
 
 
 HEAD = (

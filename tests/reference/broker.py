@@ -19,15 +19,13 @@ import os
 import re
 import shutil
 import signal
-import socket
-import struct
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.daemon import free_port
+from tests.daemon import answers_api_versions, free_port
 
 KAFKA_VERSION = "4.4.0"
 EARLIER_VERSION = "4.3.0"  # its answers are recorded where they differ
@@ -359,22 +357,10 @@ def wait_until_serving(broker: KafkaBroker, timeout_s: float = START_TIMEOUT_S) 
     deadline = time.monotonic() + timeout_s
     try:
         while time.monotonic() < deadline and broker.process.poll() is None:
-            if _answers_api_versions(broker.port):
+            if answers_api_versions(broker.port):
                 return True
             time.sleep(0.1)
     except BaseException:
         broker.stop(kill=True)
         raise
     return False
-
-
-def _answers_api_versions(port: int) -> bool:
-    """Whether ApiVersions v0 gets error code 0: twelve bytes there, at least ten back."""
-    request = struct.pack(">hhih", 18, 0, 1, -1)
-    try:
-        with socket.create_connection((HOST, port), timeout=5) as connection:
-            connection.sendall(struct.pack(">i", len(request)) + request)
-            head = connection.recv(10, socket.MSG_WAITALL)
-    except OSError:
-        return False
-    return len(head) == 10 and struct.unpack(">iih", head)[1:] == (1, 0)

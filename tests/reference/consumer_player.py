@@ -12,7 +12,7 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from coordinatord.testing.conform.normalized import filled, parts, put_in_order, rendered
+from coordinatord.testing.conform.normalized import put_in_order, rendered
 from coordinatord.testing.conform.raw_client import Answer
 from coordinatord.testing.conform.wait_until_settled import wait_until_settled
 from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -41,7 +41,7 @@ from tests.reference.consumer_requests import (
     learn,
 )
 from tests.reference.consumer_steps import OWN, SEATS, SHARED, Program, Step
-from tests.reference.random_player import ANSWER_TIMEOUT_S, LOOK_S, PARKABLE, Connect, Told, Wire
+from tests.reference.random_player import ANSWER_TIMEOUT_S, LOOK_S, PARKABLE, Connect, Told, Wire, Wires, command
 
 PROPAGATION_S = 0.3
 """From Kafka's controller to its group coordinator; the same time is given to expressions and transactions."""
@@ -80,19 +80,17 @@ class Played:
         return "\n\n".join("\n".join(told.lines()) for told in self.story) + "\n"
 
 
-class ConsumerPlayer:
+class ConsumerPlayer(Wires):
     """One run of one program. `name` keeps its groups and topics apart from those of other runs; all names of runs have
     the same length, which is part of what members say.
     """
 
     def __init__(self, program: Program, connect: Connect, host: str, port: int, name: str) -> None:
         self.program = program
-        self.connect = connect
+        super().__init__(connect)
         self.names = ConsumerNames(name, host, port)
         self.names.ids["stranger"] = "stranger"
         self.seats = [ConsumerSeat(letter, settings) for letter, settings in zip(SEATS, program.seats, strict=False)]
-        self.wires: dict[str, Wire] = {}
-        self.opened: dict[str, int] = {}
         self.numbers: dict[str, int] = {}  # by connection: the request that it waits for
         self.counts: dict[str, int] = {**SHARED}
         self.story: list[Told] = []
@@ -256,7 +254,7 @@ class ConsumerPlayer:
         kind = type(request).__name__
         if self.is_empty and kind == "JoinGroupRequest" and request.member_id:
             return None  # Kafka then forgets the group but for its log: a listed difference
-        wire = await self._free_wire(seat)
+        wire = await self.free_wire(seat)
         self.asked += 1
         self.numbers[wire.name] = self.asked
         wire.client.send(request, version)
@@ -265,7 +263,8 @@ class ConsumerPlayer:
             assert await wire.next(ANSWER_TIMEOUT_S), f"no answer to {request}"
         elif not await wire.next(LOOK_S):
             await self._pass_barrier()
-        told = Told(self._command(wire, kind, request, version))
+        beginning = f"{wire.name}{':' if wire.inbox else '>'} {kind.removesuffix('Request')} v{version}"
+        told = Told(command(self.names, beginning, request))
         self.story.append(told)
         message = None
         if wire.inbox:
@@ -284,25 +283,6 @@ class ConsumerPlayer:
             self._collect()
         await self._look()
         return message
-
-    def _command(self, wire: Wire, kind: str, request: Any, version: int) -> str:
-        """A request in the language of stories."""
-        beginning = f"{wire.name}{':' if wire.inbox else '>'} {kind.removesuffix('Request')} v{version}"
-        self.names.version = -1  # no error codes here
-        flat = [line for part in filled(parts(self.names, request)) for line in part]
-        self.names.news.clear()
-        if sum(map(len, flat)) + len(beginning) < 110:
-            return " ".join([beginning, *flat])
-        return "\n".join([beginning, *(f"    {line}" for line in flat)])
-
-    async def _free_wire(self, seat: ConsumerSeat) -> Wire:
-        """The seat's connection; another one when the last is still busy with a parked request."""
-        wire = self.wires.get(seat.connection)
-        if wire is None or wire.waiting is not None:
-            number = self.opened[seat.letter] = self.opened.get(seat.letter, -1) + 1
-            seat.connection = f"{seat.letter}{number or ''}"
-            wire = self.wires[seat.connection] = Wire(seat.connection, await self.connect(seat.connection))
-        return wire
 
     async def _pass_barrier(self) -> None:
         """What was asked before is in the log when a commit is, and there is one log for all groups."""

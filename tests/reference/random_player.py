@@ -106,16 +106,42 @@ class Wire:
         self.client.close()
 
 
-class RandomPlayer:
+def command(names: Names, beginning: str, request: Any) -> str:
+    """A request in the language of stories."""
+    names.version = -1  # no error codes here
+    flat = [line for part in filled(parts(names, request)) for line in part]
+    names.news.clear()
+    if sum(map(len, flat)) + len(beginning) < 110:
+        return " ".join([beginning, *flat])
+    return "\n".join([beginning, *(f"    {line}" for line in flat)])
+
+
+class Wires:
+    """The connections of the members of a program, by name."""
+
+    def __init__(self, connect: Connect) -> None:
+        self.connect = connect
+        self.wires: dict[str, Wire] = {}
+        self.opened: dict[str, int] = {}
+
+    async def free_wire(self, seat: Seat) -> Wire:
+        """The seat's connection; another one when the last is still busy with a parked request."""
+        wire = self.wires.get(seat.connection)
+        if wire is None or wire.waiting is not None:
+            number = self.opened[seat.letter] = self.opened.get(seat.letter, -1) + 1
+            seat.connection = f"{seat.letter}{number or ''}"
+            wire = self.wires[seat.connection] = Wire(seat.connection, await self.connect(seat.connection))
+        return wire
+
+
+class RandomPlayer(Wires):
     """One run of one program. `name` keeps its groups apart from those of other runs."""
 
     def __init__(self, program: Program, connect: Connect, host: str, port: int, name: str) -> None:
         self.program = program
-        self.connect = connect
+        super().__init__(connect)
         self.names = Names(name, host, port)
         self.seats = [Seat(letter, settings) for letter, settings in zip(SEATS, program.seats, strict=False)]
-        self.wires: dict[str, Wire] = {}
-        self.opened: dict[str, int] = {}
         self.story: list[Told] = []
         self.leaders: dict[str, str] = {}
         self.identities: dict[str, str] = {}  # by member id
@@ -195,7 +221,7 @@ class RandomPlayer:
         request, version = made
         kind = type(request).__name__
         await self._keep_to_the_grid(kind)
-        wire = await self._free_wire(seat)
+        wire = await self.free_wire(seat)
         wire.client.send(request, version)
         wire.waiting = step
         if kind not in PARKABLE:
@@ -203,7 +229,7 @@ class RandomPlayer:
         elif not await wire.next(LOOK_S):
             await self._pass_barrier()
         sent = f"{kind.removesuffix('Request')} v{version}"
-        told = Told(self._command(f"{wire.name}{':' if wire.inbox else '>'} {sent}", request, version))
+        told = Told(command(self.names, f"{wire.name}{':' if wire.inbox else '>'} {sent}", request))
         self.story.append(told)
         if wire.inbox:
             _, told.answer = self._take(wire)
@@ -211,25 +237,6 @@ class RandomPlayer:
         if kind in CHANGING and any(other.waiting and other is not wire for other in self.wires.values()):
             await self._pass_barrier()
             self._collect()
-
-    def _command(self, beginning: str, request: Any, version: int) -> str:
-        """A request in the language of stories."""
-        self.names.version = -1  # no error codes here
-        lines = list(filled(parts(self.names, request)))
-        self.names.news.clear()
-        flat = [line for part in lines for line in part]
-        if sum(map(len, flat)) + len(beginning) < 110:
-            return " ".join([beginning, *flat])
-        return "\n".join([beginning, *(f"    {line}" for line in flat)])
-
-    async def _free_wire(self, seat: Seat) -> Wire:
-        """The seat's connection; another one when the last is still busy with a parked request."""
-        wire = self.wires.get(seat.connection)
-        if wire is None or wire.waiting is not None:
-            number = self.opened[seat.letter] = self.opened.get(seat.letter, -1) + 1
-            seat.connection = f"{seat.letter}{number or ''}"
-            wire = self.wires[seat.connection] = Wire(seat.connection, await self.connect(seat.connection))
-        return wire
 
     async def _pass_barrier(self) -> None:
         await asyncio.sleep(LOOK_S)

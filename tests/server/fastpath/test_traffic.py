@@ -7,8 +7,6 @@ a shortcut that serves nobody.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,15 +17,12 @@ import pytest
 from bench.day.play import MEMBERS_OF_A_GROUP, Play
 from bench.generator import Line
 from bench.servers import Server
-from coordinatord.base.config import Settings
-from coordinatord.base.config.address import parse_listeners
-from coordinatord.base.observe.health import HealthState
-from coordinatord.server.daemon.daemon import Daemon
 from coordinatord.server.fastpath.commits import Commits
 from coordinatord.server.fastpath.heartbeats import Heartbeats
 from coordinatord.transport.net.connection import Connection
 from kafka_wire.framing import Frames
 from tests.clients import recorded
+from tests.support.served import Served
 
 pytestmark = [pytest.mark.slow, pytest.mark.interpreted]
 
@@ -61,32 +56,8 @@ def count(monkeypatch: pytest.MonkeyPatch, name: str, shortcut: type, seen: Seen
     monkeypatch.setattr(shortcut, "answer", counted)
 
 
-class InProcess:
-    """What Play needs of a server; the daemon has a thread and an event loop of its own."""
-
-    def __init__(self, data_dir: Path) -> None:
-        self._settings = dataclasses.replace(
-            Settings(),
-            log_dirs=str(data_dir),
-            listeners=parse_listeners("127.0.0.1:0"),
-            log_flush="never",
-            group_initial_rebalance_delay_ms=0,
-        )
-        self._is_up = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
-        self._thread.start()
-        assert self._is_up.wait(30)
-
-    async def _serve(self) -> None:
-        daemon = Daemon(self._settings, asyncio.get_running_loop())
-        await daemon.start()
-        self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
-        self.port = daemon.bound[0][2]
-        while daemon.health.state is not HealthState.READY:  # noqa: ASYNC110  # nobody tells of it
-            await asyncio.sleep(0.01)
-        self._is_up.set()
-        await self._ended.wait()
-        await daemon.stop()
+class InProcess(Served):
+    """What Play needs of a server."""
 
     def line(self) -> Line:
         return Line(self.port)
@@ -96,14 +67,10 @@ class InProcess:
         """Not measured here."""
         return 0.0
 
-    def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._ended.set)
-        self._thread.join(30)
-
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[InProcess]:
-    made = InProcess(tmp_path)
+    made = InProcess(tmp_path, group_initial_rebalance_delay_ms=0)
     yield made
     made.stop()
 
