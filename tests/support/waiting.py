@@ -12,7 +12,7 @@ INTERVAL_S = 0.02
 
 def wait_until(
     condition: Callable[[], object],
-    what: str,
+    what: str = "it to come true",
     *,
     timeout_s: float = PATIENCE_S,
     seen: Callable[[], object] = lambda: "",

@@ -16,7 +16,8 @@ from coordinatord.monitoring.dashboard.series import SERIES
 from tests.clients.members import polling
 from tests.daemon import Daemon, free_port, running
 from tests.monitoring.exporter.scraped import Samples, expected, get, of, samples
-from tests.monitoring.exporter.test_exporter import commit, told_by_lag, until
+from tests.monitoring.exporter.test_exporter import commit, told_by_lag
+from tests.support.waiting import wait_until
 
 NOT_COUNTED = {"kminion_kafka_consumer_group_offset_commits_total"}
 """Commits are not counted by group: that would cost each of them."""
@@ -57,7 +58,7 @@ def state(url: str, group: str) -> dict[str, Any]:
 def test_series_causes_and_deadlines(served: tuple[Daemon, str]) -> None:
     daemon, url = served
     one = member(daemon, "billing", "one")
-    until(lambda: bool(one.poll(2_000)) or bool(one.assignment()), "no assignment")
+    wait_until(lambda: bool(one.poll(2_000)) or bool(one.assignment()), "an assignment")
     one.commit({TopicPartition("orders", n): OffsetAndMetadata(3 * n, "", -1) for n in range(2)})
     found = scraped(url)
     rows = told_by_lag(daemon)
@@ -97,14 +98,14 @@ def test_a_crash_loop_and_a_storm_are_urgent(served: tuple[Daemon, str]) -> None
     """A client that comes and goes has read all there is, and its group comes first all the same."""
     daemon, url = served
     steady = member(daemon, "looping", "steady", heartbeat_interval_ms=200)
-    until(lambda: bool(steady.poll(2_000)) or bool(steady.assignment()), "no assignment")
+    wait_until(lambda: bool(steady.poll(2_000)) or bool(steady.assignment()), "an assignment")
     steady.commit({TopicPartition("orders", n): OffsetAndMetadata(10, "", -1) for n in range(3)})
     with polling(steady):
         for _ in range(4):
             worker = member(daemon, "looping", "worker", heartbeat_interval_ms=200)
-            until(lambda worker=worker: bool(worker.poll(2_000)) or bool(worker.assignment()), "no share")
+            wait_until(lambda worker=worker: bool(worker.poll(2_000)) or bool(worker.assignment()), "a share")
             worker.close()
-            until(lambda: len(steady.assignment()) == 3, "not all again")
+            wait_until(lambda: len(steady.assignment()) == 3, "all again")
     found = scraped(url)
     assert of(found, "coordinatord_group_storm")["looping",] == 1
     assert of(found, "coordinatord_group_crash_loops")["looping",] == 1

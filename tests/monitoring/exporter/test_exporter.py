@@ -8,7 +8,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from coordinatord.monitoring.exporter.serving import EXPORTER, serve
 from coordinatord.monitoring.exporter.watcher import Watcher
 from tests.daemon import Daemon, running
 from tests.monitoring.exporter.scraped import Samples, expected, get, of, samples
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import wait_until
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
@@ -51,17 +51,10 @@ def exporting(bootstrap: str, **choice: Any) -> Iterator[tuple[str, Watcher]]:
         server.stop()
 
 
-def until(done: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not done():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
-
-
 def looked(watcher: Watcher, times: int = 2) -> None:
     """Wait until it has looked again, from begin to end."""
     target = watcher.looks + times
-    until(lambda: watcher.looks >= target, f"no look: {watcher.why}")
+    wait_until(lambda: watcher.looks >= target, "a look", seen=lambda: watcher.why)
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +83,7 @@ def member(daemon: Daemon, group: str) -> Iterator[KafkaConsumer]:
         "orders", group_id=group, bootstrap_servers=daemon.bootstrap, enable_auto_commit=False, client_id="one",
         auto_offset_reset="earliest",
     )  # fmt: skip
-    until(lambda: bool(consumer.poll(2_000)) or bool(consumer.assignment()), "no assignment")
+    wait_until(lambda: bool(consumer.poll(2_000)) or bool(consumer.assignment()), "an assignment")
     consumer.commit({TopicPartition("orders", n): OffsetAndMetadata(10, "", -1) for n in range(3)})
     yield consumer
     consumer.close()
@@ -202,7 +195,7 @@ def test_without_a_broker_the_last_values_stay_and_grow_old(tmp_path: Path) -> N
             def is_up() -> float:
                 return of(scraped(), "coordinatord_exporter_up")[()]
 
-            until(lambda: is_up() == 0, "it does not notice")
+            wait_until(lambda: is_up() == 0, "it to notice")
             young = scraped()
             old: Samples = {}
 
@@ -210,14 +203,14 @@ def test_without_a_broker_the_last_values_stay_and_grow_old(tmp_path: Path) -> N
                 old.update(scraped())
                 return of(old, "coordinatord_watch_age_seconds")[()] > of(young, "coordinatord_watch_age_seconds")[()]
 
-            until(is_older, "it does not grow old")
+            wait_until(is_older, "it to grow old")
             lag = {("audit", "0", "orders"): 1}
             assert of(old, "kafka_consumergroup_group_lag") == lag
             assert get(f"{url}/readyz")[0] == 200, "it has read the log to its end once"
             state = json.loads(get(f"{url}/groups/state")[2])
             assert re.search("refused|connect|disconnect", state["trouble"]), state["trouble"]
             daemon.start()
-            until(lambda: is_up() == 1, f"it does not come back: {watcher.why}")
+            wait_until(lambda: is_up() == 1, "it to come back", seen=lambda: watcher.why)
             commit(daemon, "audit", {("orders", 0): 1})
             looked(watcher)
             assert of(scraped(), "kafka_consumergroup_group_lag") == {("audit", "0", "orders"): 0}
@@ -227,7 +220,7 @@ def test_without_a_broker_the_last_values_stay_and_grow_old(tmp_path: Path) -> N
 def test_it_is_ready_when_the_log_was_read() -> None:
     """Of a cluster that nobody can reach nothing is known: no series of groups, and not ready."""
     with exporting("127.0.0.1:1") as (url, watcher):
-        until(lambda: watcher.failures > 0, "it does not notice")
+        wait_until(lambda: watcher.failures > 0, "it to notice")
         status, _, text = get(f"{url}/readyz")
         assert (status, json.loads(text)["state"]) == (503, "loading")
         found = samples(get(f"{url}/metrics")[2])

@@ -18,9 +18,10 @@ from kafka.structs import OffsetAndMetadata
 
 from tests.clients.members import polling
 from tests.monitoring.exporter.scraped import expected, get, of, samples
-from tests.monitoring.exporter.test_exporter import exporting, looked, told_by_lag, until
+from tests.monitoring.exporter.test_exporter import exporting, looked, told_by_lag
 from tests.monitoring.pipeline.epochs_story import OVERRIDES
 from tests.reference.broker import KafkaBroker, running_broker
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.reference, pytest.mark.timeout(600)]
 
@@ -91,7 +92,7 @@ def poll_until(done: Callable[[], bool], *consumers: Any) -> None:
     with ExitStack() as together:
         for consumer in consumers:
             together.enter_context(polling(consumer))
-        until(done, "no assignment")
+        wait_until(done, "an assignment")
 
 
 def test_every_value_is_what_kafka_says(kafka_libs: Path, tmp_path: Path) -> None:
@@ -189,12 +190,12 @@ def modern(broker: KafkaBroker, confluent: Any, check: Callable[[], None]) -> No
         member.subscribe(["orders", "payments"])
         members.append(member)
         shares = [6, 3][number]
-        until(
+        wait_until(
             lambda shares=shares: (
                 all(each.poll(0.1) is not None or True for each in members)
                 and all(len(each.assignment()) == shares for each in members)
             ),
-            "no assignment",
+            "an assignment",
         )
         place = members[0].assignment()[0]
         members[0].commit(

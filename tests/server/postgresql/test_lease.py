@@ -14,7 +14,8 @@ from coordinatord.server.postgresql.lease import Lease, standing, take
 from coordinatord.server.postgresql.store import PostgresStore
 from tests.server.postgresql.model import batches_of
 from tests.server.postgresql.server import Server
-from tests.server.postgresql.test_store import KEY, LEASE_MS, append, batch, store_of, taken, taken_after, until
+from tests.server.postgresql.test_store import KEY, LEASE_MS, append, batch, store_of, taken, taken_after
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.postgresql
 
@@ -55,7 +56,7 @@ def test_a_lease_that_nobody_renews_ends(database: str) -> None:
         new.extend([found] if found else [])
         return found is not None
 
-    until(taken_now)
+    wait_until(taken_now)
     assert not lease.holds, "it stopped answering before another one led"
     new[0].close(release=True)
     lease.close(release=True)
@@ -79,7 +80,7 @@ def append_under_way(server: Server, url: str, store: PostgresStore) -> Iterator
         blocker.execute("LOCK TABLE coordinatord_batch IN ACCESS EXCLUSIVE MODE")
         appending = threading.Thread(target=append, args=(store, 0))
         appending.start()
-        until(lambda: waiting(server, url) == 1)
+        wait_until(lambda: waiting(server, url) == 1)
         yield appending
         blocker.rollback()
     appending.join(90)
@@ -119,7 +120,7 @@ def test_a_take_over_waits_for_an_append_since_the_term_is_in_a_key(
     with store_of(database, lease.term) as store:
         with append_under_way(server, database, store):
             taking.start()
-            until(lambda: bool(new) or waiting(server, database) == 2, "the take-over waits or has ended")
+            wait_until(lambda: bool(new) or waiting(server, database) == 2, "the take-over waits or has ended")
             assert bool(new) is not has_key
         taking.join(90)
         with pytest.raises(Fenced):

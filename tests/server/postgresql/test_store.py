@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from kafka_wire.records.batch import build_batch
 from tests.server.postgresql.lossy import LossyLink
 from tests.server.postgresql.model import LOST_AFTER, LOST_BEFORE, ModelDatabase, batches_of
 from tests.server.postgresql.server import ROLE, Server
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.postgresql
 
@@ -259,21 +259,14 @@ def test_a_commit_that_is_still_under_way_is_waited_for(server: Server, database
         appending = threading.Thread(target=append, args=(store, 1))
         appending.start()
         waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-        until(lambda: server.ask(name, waiting) == [(1,)])
+        wait_until(lambda: server.ask(name, waiting) == [(1,)])
         store._writing.interrupt()
-        until(lambda: server.ask(name, waiting) == [(2,)], "the look waits behind the old statement")
+        wait_until(lambda: server.ask(name, waiting) == [(2,)], "the look to wait behind the old statement")
         blocker.rollback()
         appending.join(90)
         assert [each for _segment, each in batches_of(store, KEY)] == [batch(0), batch(1)]
         assert store.resolved >= 1
     lease.close(release=True)
-
-
-def until(condition: Callable[[], bool], what: str = "", timeout_s: float = 30.0) -> None:
-    deadline_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline_s, what
-        time.sleep(0.02)
 
 
 def test_an_append_waits_for_the_database_and_ends_with_the_process(victim: Server) -> None:
@@ -287,7 +280,7 @@ def test_an_append_waits_for_the_database_and_ends_with_the_process(victim: Serv
         done: list[str] = []
         appending = threading.Thread(target=lambda: (append(store, 1), done.append("1")))
         appending.start()
-        until(lambda: store.retries > 0)
+        wait_until(lambda: store.retries > 0)
         assert store.appending_since_s is not None
         assert not done
         victim.start()

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import time
 
 from coordinatord.broker.topics.names import OFFSETS_TOPIC
 from coordinatord.transport.cluster.nodes import Nodes
@@ -17,7 +16,7 @@ from kafka_wire.errors import ErrorCode
 from tests.clients.raw import Line
 from tests.clients.raw_member import Partition, RawMember
 from tests.daemon import HOST, Daemon, is_running
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, wait_until
 
 OFFSETS_PARTITIONS = 50
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
@@ -82,11 +81,3 @@ def kill_worker(daemon: Daemon, worker: int) -> int:
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not is_running(pid))
     return pid
-
-
-def wait_until(condition: object) -> None:
-    assert callable(condition)
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, "it did not come about"
-        time.sleep(0.01)

@@ -15,7 +15,8 @@ from kafka_wire.api.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from tests.daemon import running
-from tests.server.workers.processes import group_of, kill_worker, wait_until
+from tests.server.workers.processes import group_of, kill_worker
+from tests.support.waiting import wait_until
 
 WORKERS = 2
 GROUP_RESOURCE = 32

@@ -21,7 +21,8 @@ from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.errors import ErrorCode
 from tests.server.control.world import TOPIC, Client
-from tests.server.workers.processes import OFFSETS_PARTITIONS, group_of, wait_until, worker_of_group
+from tests.server.workers.processes import OFFSETS_PARTITIONS, group_of, worker_of_group
+from tests.support.waiting import wait_until
 
 WORKERS = 2
 Address = tuple[str, int]

@@ -30,9 +30,9 @@ from tests.server.workers.processes import (
     kill_worker,
     make_topic,
     offsets_of,
-    wait_until,
     worker_of_group,
 )
+from tests.support.waiting import wait_until
 
 TOPIC = "orders"
 PARTITIONS = 4

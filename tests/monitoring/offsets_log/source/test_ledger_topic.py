@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from coordinatord.monitoring.offsets_log.source.options import Options, read_opt
 from coordinatord.monitoring.offsets_log.source.segments import Log, Segment
 from kafka_wire.records.batch import build_batch
 from tests.daemon import Daemon, running
+from tests.support.waiting import wait_until
 
 GROUPS = 4
 NO_DELAY = {"group.initial.rebalance.delay.ms": "0"}
@@ -39,13 +38,6 @@ def rebalance(bootstrap: str) -> None:
         joined(bootstrap, f"group-{number}").close()
 
 
-def wait(done: Callable[[], bool], seconds: float = 90) -> None:
-    deadline = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def entries(options: Options, starts: dict[int, int] | None = None) -> list[Entry]:
     return sorted(ledger_of(options, starts or {}))
 
@@ -60,7 +52,7 @@ def outcomes(found: list[Entry]) -> dict[str, list[str]]:
 
 def all_of(options: Options, rounds: int = 1) -> list[Entry]:
     """Once all have been written, which is a moment later."""
-    wait(lambda: [each.count("empty") for each in outcomes(entries(options)).values()] == [rounds] * GROUPS)
+    wait_until(lambda: [each.count("empty") for each in outcomes(entries(options)).values()] == [rounds] * GROUPS)
     return entries(options)
 
 
@@ -90,9 +82,9 @@ def check(daemon: Daemon) -> None:
     nexts = {partition: offset + 1 for partition, offset, _, _ in found}
     assert entries(of_broker, nexts) == []
     consumer = joined(daemon.bootstrap, "group-1")
-    wait(lambda: bool(entries(of_broker, nexts)))
+    wait_until(lambda: bool(entries(of_broker, nexts)))
     consumer.close()
-    wait(lambda: "empty" in outcomes(entries(of_broker, nexts))["group-1"])
+    wait_until(lambda: "empty" in outcomes(entries(of_broker, nexts))["group-1"])
     assert {entry[2] for entry in entries(of_broker, nexts)} == {"group-1"}
     some = read_options({"bootstrap": daemon.bootstrap, "groups": "group-1"})
     assert entries(some) == [entry for entry in entries(of_broker) if entry[2] == "group-1"]
