@@ -1,8 +1,8 @@
 """`coordinatord export`: copies coordinatord's data into a freshly formatted data directory of a Kafka broker.
 
 A broker accepts a partition directory when the cluster's metadata has a topic of that name and id with this broker as
-a replica; it renames all other directories to `…-stray` (LogManager.isStray). So the topics go into the
-`bootstrap.checkpoint` that `kafka-storage.sh format` writes: it holds the first records of the new cluster's metadata.
+a replica; it renames all other directories to `…-stray` (LogManager.isStray). So the topics go into the file that
+`kafka-storage.sh format` writes with the first records of the new cluster's metadata (kafka_metadata.BOOTSTRAPS).
 It is replaced last; before that, only the partitions are written.
 
 No `.kafka_cleanshutdown` is written: Kafka then reads and checks every batch, and rebuilds its state of producers and
@@ -35,9 +35,9 @@ from coordinatord.server.exchange.files import (
     unused,
 )
 from coordinatord.server.exchange.kafka_metadata import (
-    BOOTSTRAP,
     KafkaTopic,
     Replica,
+    bootstrap_of,
     extend_bootstrap,
     read_bootstrap,
     topic_records,
@@ -117,7 +117,7 @@ def _features(directories: Sequence[Path]) -> dict[str, int]:
     for directory in directories:
         found = read_bootstrap(directory)
         if found.topics:
-            raise ExchangeError(f"{directory / BOOTSTRAP} has topics already: format {directory} anew.")
+            raise ExchangeError(f"{bootstrap_of(directory)} has topics already: format {directory} anew.")
         all_features.append(found.features)
     if any(features != all_features[0] for features in all_features):
         raise ExchangeError("The controllers were formatted with different features: format them alike.")
@@ -175,8 +175,8 @@ def _write(
             checkpoint.write_offsets(DISK, str(path), offsets)
         DISK.sync_dir(str(target))
         for directory in metadata_directories:
-            path = directory / BOOTSTRAP
-            extended, before = extend_bootstrap(directory, added), path.read_bytes()
+            path = bootstrap_of(directory)
+            extended, before = extend_bootstrap(path, added), path.read_bytes()
             replaced.append((str(path), before))
             replace_bytes(DISK, str(path), extended)
     except BaseException:

@@ -1,8 +1,9 @@
 """Reader and writer of the metadata of a KRaft cluster: topic names, ids, partitions, settings, and used producer ids.
 
 A node's `__cluster_metadata-0` holds snapshots and the log after them. Records of a metadata transaction count once it
-has ended (KIP-868). The first controller writes `bootstrap.checkpoint` into an empty log; it may hold records of any
-type, so topics whose partitions are already on disk can be added to it.
+has ended (KIP-868). The first controller writes the records with which a directory was formatted into an empty log;
+they may be of any type, so topics whose partitions are already on disk can be added to them. They are in
+`bootstrap.checkpoint`, and since Kafka 4.4 in the snapshot before the first record of `__cluster_metadata-0`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from coordinatord.broker.log.errors import LogDamaged
-from coordinatord.server.exchange.files import ExchangeError, batches
+from coordinatord.server.exchange.files import METADATA_DIRECTORY, ExchangeError, batches
 from kafka_wire.errors import DecodeError
 from kafka_wire.records.batch import BatchBuilder, assign_offset, records
 from kafka_wire.records.cluster_metadata import (
@@ -37,7 +38,8 @@ from kafka_wire.records.cluster_metadata import (
 )
 from kafka_wire.schema import schema_of
 
-BOOTSTRAP = "bootstrap.checkpoint"
+BOOTSTRAPS = ("bootstrap.checkpoint", f"{METADATA_DIRECTORY}/{0:020d}-{0:010d}.checkpoint")
+"""The files that hold the records of a formatted directory: the first one that is there counts."""
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint\Z")
 _SEGMENT = re.compile(r"\d{20}\.log\Z")
 
@@ -141,30 +143,36 @@ def read_log(directory: Path, *, clean: bool) -> KafkaMetadata:
     return found
 
 
+def bootstrap_of(directory: Path) -> Path:
+    """Return the file with the records of a formatted directory. Raises ExchangeError if there is none."""
+    for name in BOOTSTRAPS:
+        if (directory / name).is_file():
+            return directory / name
+    raise ExchangeError(
+        f"{directory} has neither {' nor '.join(BOOTSTRAPS)}: format it with Kafka's kafka-storage.sh first."
+    )
+
+
 def read_bootstrap(directory: Path) -> KafkaMetadata:
-    """Return the state in the `bootstrap.checkpoint` of a formatted directory. Raises ExchangeError without that
-    file.
-    """
-    path = directory / BOOTSTRAP
-    if not path.is_file():
-        raise ExchangeError(f"{directory} has no {BOOTSTRAP}: format it with Kafka's kafka-storage.sh first.")
+    """Return the state in the records of a formatted directory. Raises ExchangeError if it has none."""
     found = KafkaMetadata()
-    _add_all(found, path, 0)
+    _add_all(found, bootstrap_of(directory), 0)
     return found
 
 
-def extend_bootstrap(directory: Path, added: Sequence[bytes]) -> bytes:
-    """Return the bytes of `bootstrap.checkpoint` with more (encoded) records, before the control record that ends
-    it.
-    """
+def extend_bootstrap(path: Path, added: Sequence[bytes]) -> bytes:
+    """Return the bytes of such a file with more (encoded) records, before the control record that ends it."""
     out = bytearray()
     footer = b""
     next_offset = 0
-    for _position, header, buffer, at in batches(directory / BOOTSTRAP):
+    for _position, header, buffer, at in batches(path):
+        out += footer  # control records of the quorum (KIP-853), which the last one follows
+        if footer:
+            next_offset, footer = header.base_offset, b""
         data = buffer[at : at + header.size]
         if header.is_control and header.base_offset:
             footer = data
-            break
+            continue
         out += data
         next_offset = header.next_offset
     for start in range(0, len(added), RECORDS_A_BATCH):

@@ -12,7 +12,7 @@ from coordinatord.broker.log import leader_epoch_cache, locks
 from coordinatord.broker.log.checkpoint import LOG_START, uuid_text
 from coordinatord.broker.log.disk import Disk, OsDisk
 from coordinatord.server.exchange import exporting
-from coordinatord.server.exchange.kafka_metadata import read_bootstrap
+from coordinatord.server.exchange.kafka_metadata import BOOTSTRAPS, bootstrap_of, read_bootstrap
 from kafka_wire.records.batch import check_crc, iterate_batches, records
 from kafka_wire.records.cluster_metadata import PartitionRecord, ProducerIdsRecord, decode_record
 from tests.server.exchange.world import (
@@ -43,14 +43,19 @@ def ours(tmp_path: Path) -> Path:
     return target
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Path:
-    return formatted(tmp_path / "broker", node_id="7")
+@pytest.fixture(params=BOOTSTRAPS)
+def broker(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A formatted directory, with its records where Kafka up to 4.3 and since 4.4 puts them."""
+    made = formatted(tmp_path / "broker", node_id="7")
+    if request.param != BOOTSTRAPS[0]:
+        (made / request.param).parent.mkdir()
+        (made / BOOTSTRAPS[0]).rename(made / request.param)
+    return made
 
 
 def bootstrap_records(directory: Path) -> list[Any]:
     """Of the file as Kafka reads it: offsets without a gap, sound batches, and a control record at both ends."""
-    data = (directory / "bootstrap.checkpoint").read_bytes()
+    data = bootstrap_of(directory).read_bytes()
     found, control, next_offset = [], [], 0
     for position, header in iterate_batches(data):
         check_crc(data, position, header)
@@ -126,10 +131,10 @@ def test_controllers_that_cannot_all_be_written_are_left_as_they_were(
 
 def test_controllers_of_their_own(ours: Path, broker: Path, tmp_path: Path) -> None:
     controllers = [formatted(tmp_path / name, node_id=name[-1]) for name in ("c1", "c2")]
-    untouched = (broker / "bootstrap.checkpoint").read_bytes()
+    untouched = bootstrap_of(broker).read_bytes()
     arguments = [argument for each in controllers for argument in ("--controller", each)]
     assert run("export", broker, "--data-dir", ours, *arguments)[0] == 0
-    assert (broker / "bootstrap.checkpoint").read_bytes() == untouched
+    assert bootstrap_of(broker).read_bytes() == untouched
     for each in controllers:
         assert read_bootstrap(each).topics.keys() >= {ORDERS}
         assert not list(each.glob("orders*"))
@@ -182,7 +187,7 @@ def test_what_is_refused(ours: Path, broker: Path, tmp_path: Path) -> None:
     older = formatted(tmp_path / "older", level=20)
     alike = refused(broker, "--data-dir", ours, "--controller", older, "--controller", broker)
     assert "format them alike" in alike
-    bootstrap = broker / "bootstrap.checkpoint"
+    bootstrap = bootstrap_of(broker)
     bootstrap.rename(broker / "aside")
     assert "format it with Kafka's kafka-storage.sh first" in refused(broker, "--data-dir", ours)
     (broker / "aside").rename(bootstrap)
@@ -190,7 +195,9 @@ def test_what_is_refused(ours: Path, broker: Path, tmp_path: Path) -> None:
         with (directory / ".lock").open("w") as lock:
             locks.hold(lock.fileno())
             assert f"{directory} is in use: stop the process" in refused(broker, "--data-dir", ours)
-    log = partition(broker, "__cluster_metadata-0", ORDERS, batch(["x"]))
+    log = broker / "__cluster_metadata-0"
+    log.mkdir(exist_ok=True)
+    (log / FIRST_SEGMENT).write_bytes(batch(["x"]))
     assert "has been started already" in refused(broker, "--data-dir", ours)
     (log / FIRST_SEGMENT).unlink()
     assert run("export", broker, "--data-dir", ours)[0] == 0
