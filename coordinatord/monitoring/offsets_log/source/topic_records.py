@@ -85,7 +85,9 @@ def _of_log(log: Log, partition: int, start: int, remedy: str) -> Iterator[Topic
 
 
 def _of_broker(options: Options, starts: Mapping[int, int]) -> Iterator[TopicRecord]:
-    """Return records up to the partitions' present ends. Records that retention has removed are skipped."""
+    """Return records up to the partitions' present ends. Records that retention has removed are skipped, and partitions
+    that have no leader now: in an outage the others are shown.
+    """
     from kafka import TopicPartition
 
     with connected(options) as consumer:
@@ -95,7 +97,7 @@ def _of_broker(options: Options, starts: Mapping[int, int]) -> Iterator[TopicRec
         places = [TopicPartition(options.topic, number) for number in numbers]
         consumer.assign(places)  # so that its metadata has the leaders
         ends = consumer.end_offsets(places)
-        for place in places:
+        for place in (each for each in places if each in ends):
             offset = starts.get(place.partition, 0)
             while offset < ends[place]:
                 data, log_start = fetch(consumer, options, place.partition, offset)
