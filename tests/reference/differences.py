@@ -213,9 +213,19 @@ ALLOWED = (
         "coordinatord/coordination/share/partition/window.py",
     ),
     Known(
-        "a share partition whose persisted state begins with offsets that compaction has removed",
-        "Kafka's start offset stays below them for good, so the window fills up; ours passes them",
+        "a share partition whose start offset is one that compaction has removed",
+        "Kafka's start offset stays there for good, so the window fills up; ours passes them",
         "coordinatord/coordination/share/partition/window.py",
+    ),
+    Known(
+        "a ShareFetch when the window of the share partition is full and compaction has removed its last records",
+        "Kafka's SharePartition fails (IllegalArgumentException); we archive these records and acquire nothing",
+        "coordinatord/coordination/share/partition/acquire.py",
+    ),
+    Known(
+        "an aborted record batch that begins below the start offset, where nothing is in delivery",
+        "Kafka's SharePartition fails (IllegalStateException); we archive the records of the batch",
+        "coordinatord/coordination/share/partition/acquire.py",
     ),
     Known(
         "records below the log start that are in the same record batch as the log start",
