@@ -201,8 +201,8 @@ def _of_streams(described: Any, node_id: int) -> Group:
         for each in described.members
     ]
     return Group(
-        described.group_id, STREAMS, described.group_state, "", node_id, STREAMS, described.group_epoch,
-        described.assignment_epoch, members,
+        described.group_id, STREAMS, described.group_state, described.assignor_name or "", node_id, STREAMS,
+        described.group_epoch, described.assignment_epoch, members,
     )  # fmt: skip
 
 

@@ -1,19 +1,21 @@
 """StreamsGroupDescribe: state, topology and members of streams groups (KIP-1071).
 
-The coordinator does not serve it; the commands that show groups of any cluster send it. Version 1 (KIP-1331, KIP-1357)
-adds the description of the topology and the assignor's name, which they do not show.
+The coordinator does not serve it; the commands that show groups of any cluster send it.
+
+v1 description of the topology (KIP-1331), name of the assignor (KIP-1357)
 """
 
 from __future__ import annotations
 
 from kafka_wire.errors import ErrorCode
-from kafka_wire.schema import array, boolean, int16, int32, int64, message, string, struct, uint16
+from kafka_wire.schema import array, boolean, int8, int16, int32, int64, message, string, struct, uint16
 
 
-@message(versions="0", flexible="0+", api_key=89)
+@message(versions="0-1", flexible="0+", api_key=89)
 class StreamsGroupDescribeRequest:
     group_ids: list[str] = array(string, "0+")
     include_authorized_operations: bool = boolean("0+")
+    include_topology_description: bool = boolean("1+", default=False)
 
 
 @message()
@@ -91,6 +93,34 @@ class Member:
 
 
 @message()
+class TopologyDescriptionNode:
+    name: str = string("1+")
+    node_type: int = int8("1+")
+    source_topics: list[str] = array(string, "1+")
+    sink_topic: str | None = string("1+", nullable="1+", default=None)
+    stores: list[str] = array(string, "1+")
+    successors: list[str] = array(string, "1+")
+
+
+@message()
+class TopologyDescriptionSubtopology:
+    subtopology_id: str = string("1+")
+    nodes: list[TopologyDescriptionNode] = array(TopologyDescriptionNode, "1+")
+
+
+@message()
+class TopologyDescriptionGlobalStore:
+    source: TopologyDescriptionNode = struct(TopologyDescriptionNode, "1+")
+    processor: TopologyDescriptionNode = struct(TopologyDescriptionNode, "1+")
+
+
+@message()
+class TopologyDescription:
+    subtopologies: list[TopologyDescriptionSubtopology] = array(TopologyDescriptionSubtopology, "1+")
+    global_stores: list[TopologyDescriptionGlobalStore] = array(TopologyDescriptionGlobalStore, "1+")
+
+
+@message()
 class DescribedGroup:
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+", default=None)
@@ -101,9 +131,12 @@ class DescribedGroup:
     topology: Topology | None = struct(Topology, "0+", nullable="0+", default=None)
     members: list[Member] = array(Member, "0+")
     authorized_operations: int = int32("0+", default=-2147483648)
+    topology_description: TopologyDescription | None = struct(TopologyDescription, "1+", nullable="1+", default=None)
+    topology_description_status: int = int8("1+")
+    assignor_name: str | None = string("1+", nullable="1+", default=None)
 
 
-@message(versions="0", flexible="0+", api_key=89)
+@message(versions="0-1", flexible="0+", api_key=89)
 class StreamsGroupDescribeResponse:
     throttle_time_ms: int = int32("0+")
     groups: list[DescribedGroup] = array(DescribedGroup, "0+")
