@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -87,6 +88,21 @@ def test_the_loop_looks_at_no_more_records_than_its_share(world: World, monkeypa
     assert not context.waits
     world.settle()
     assert codes(context) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+def test_the_loop_does_not_read_a_batch_larger_than_its_share(
+    monkeypatch: pytest.MonkeyPatch, compression: Compression
+) -> None:
+    """Not even for the checksum."""
+    noise = random.Random(1).randbytes(LOOP_BYTES)
+    batches = [(batch(noise[:half], compression=compression), PLAIN) for half in (LOOP_BYTES // 2, LOOP_BYTES // 2)]
+
+    def fail(*_: Any) -> None:
+        raise AssertionError("the batch was read")
+
+    monkeypatch.setattr(produced, "check_crc", fail)
+    assert checked_now(batches, 9, START_MS) is None
 
 
 def test_few_records_are_checked_at_once(world: World) -> None:
