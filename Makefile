@@ -95,7 +95,7 @@ $(VENV)/.wheel: pyproject.toml | $(BIN)/python
 # Everything that .ci/run needs, in one go: pip looks at each package once.
 $(VENV)/.ci: pyproject.toml | $(BIN)/python
 	@echo "installing what all tiers of the tests need into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,lint,clients,spark,compile,wheel,postgresql]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,lint,clients,spark,compile,wheel,postgresql,browser]'
 	@touch $@ $(addprefix $(VENV)/.,run test lint clients spark compile wheel postgresql)
 
 SOURCES = setup.py pyproject.toml $(shell find coordinatord protocol -type f -not -path "*/__pycache__/*")

@@ -202,7 +202,7 @@ def full() -> list[Stage]:
         Step("clients", [f"{PYTEST} -m '{clients}' --ignore {LIBRDKAFKA} -n 4 {LONG}"], foreign=True),
         Step(
             "reference",
-            [f"{PYTEST} -m 'reference and not alone and not recordings' -n 3 --dist loadfile {LONG}"],
+            [f"{PYTEST} -m 'reference and not browser and not alone and not recordings' -n 3 --dist loadfile {LONG}"],
             foreign=True,
         ),
         Step("workers", [f"{PYTEST} {workers} -n 3 {LONG}"], foreign=True),

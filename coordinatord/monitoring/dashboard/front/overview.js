@@ -42,7 +42,7 @@ const arranged = (rows, incidents, wanted) => {
 const drawOverview = (state, now, change) => {
   const wanted = route().query, rows = [...state.rows.values()];
   if (!$("groups")) put($("view"), overviewFrame(change));
-  $("q").value === (wanted.get("q") || "") || document.activeElement === $("q") || ($("q").value = wanted.get("q") || "");
+  if ($("q").value !== (wanted.get("q") || "")) $("q").value = wanted.get("q") || "";
   put($("tiles"), tiles(state, rows, wanted, change));
   $("sort").value = wanted.get("sort") || "";
   items = arranged(rows, state.incidents, wanted);
@@ -55,11 +55,8 @@ const drawOverview = (state, now, change) => {
 };
 
 const overviewFrame = change => {
-  let typing = null;
-  const search = el("input", {id: "q", type: "search", autocomplete: "off", maxlength: 300, on: {input: () => {
-    clearTimeout(typing);
-    typing = setTimeout(() => change({q: $("q").value}), 150);
-  }}});
+  // At once: until the address has it, the next drawing puts back what the address has.
+  const search = el("input", {id: "q", type: "search", autocomplete: "off", maxlength: 300, on: {input: () => change({q: $("q").value})}});
   const sort = el("select", {id: "sort", on: {change: () => change({sort: $("sort").value})}}, el("option", {value: ""}, "urgency"),
     COLUMNS.filter(([name, key]) => key && name !== "status").map(([name]) => el("option", {value: name}, name)));
   return [el("div", {class: "tiles", id: "tiles", role: "group", "aria-label": "Filter by status"}),
