@@ -35,7 +35,7 @@ FAMILIES = {
     "kafka-python": "kafka-python 3.0.12",
     "librdkafka": "confluent-kafka 2.16.1 (librdkafka)",
     "java": "Java client 4.4.0",
-    "franz-go": "franz-go 1.22.2",
+    "franz-go": "franz-go 1.22.3",
 }
 PARTITIONS = 6
 VALUE_BYTES = 100

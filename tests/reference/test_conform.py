@@ -25,7 +25,7 @@ def test_kafka_differs_in_nothing(kafka_libs: Path, tmp_path: Path) -> None:
     """A twentieth of the stories that fit this broker. The settings are not the tests' own: there are fifty partitions
     of `__consumer_offsets`, and other stories' groups and topics.
     """
-    fitting = [story for story in all_stories() if not (story.alone or story.slow or story.kafka)]
+    fitting = [story for story in all_stories() if not (story.alone or story.slow)]
     fitting = [story for story in fitting if settings_of(story).items() <= DEFAULTS.items()]
     share = fitting[::20]
     assert len(share) >= 5

@@ -256,8 +256,8 @@ def test_kafkas_tools_read_what_we_write(kafka_tool: Callable[..., str], tmp_pat
         str(daemon.data_dir / "__transaction_state-0" / first),
         "--transaction-log-decoder",
     )
-    for status in range(6):
-        assert f'"transactionStatus":{status}' in said, said
+    for status in ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"):
+        assert f'"transactionStatus":"{status}"' in said, said
     assert '"transactionalId":"tx"' in said
     said = kafka_tool("DumpLogSegments", "--files", str(daemon.data_dir / "orders-0" / first), "--print-data-log")
     assert said.count("endTxnMarker: COMMIT") == 1, said

@@ -175,7 +175,7 @@ CLIENTS: tuple[Client, ...] = (
         assignors=("roundrobin",),
         codecs=("none", "gzip", "snappy", "lz4"),
     ),
-    Client("franz-go 1.22.2", go_program("franz"), optional=True),
+    Client("franz-go 1.22.3", go_program("franz"), optional=True),
     Client(
         "sarama 1.61.1",
         go_program("sarama"),
@@ -210,7 +210,7 @@ CLIENTS: tuple[Client, ...] = (
 )
 
 LACKING_BY_CONSUMER_PROTOCOL = {
-    "franz-go 1.22.2": {"static": "its temporary leave lacks the instance id: refused, on Kafka too"},
+    "franz-go 1.22.3": {"static": "its temporary leave lacks the instance id: refused, on Kafka too"},
 }
 
 # Those of them whose members can be members by the consumer protocol (KIP-848): that is a setting of theirs.

@@ -14,15 +14,12 @@ QUORUM = "there is no KRaft quorum"
 FEATURES = "features that are not served are not listed, and cannot be changed"
 LOGGERS = "the levels of single loggers are not settings here"
 APIS = "APIs that are not served are not offered"
-BROKER_CONFIGS = "the settings are coordinatord's own, and change only at a restart"
+BROKER_CONFIGS = "the settings are those of coordinatord"
 GROUP_CONFIGS = "groups have no settings of share and streams groups, and have offsets.retention.minutes"
 TOKENS = "delegation tokens are not served; Kafka refuses them to unauthenticated clients, too"
-SHARE = "share groups are not served"
 STREAMS = "streams groups are not served"
 TELEMETRY = "clients' metrics are not collected, and have no settings"
 MEMBERSHIP = "the brokers of a cluster cannot be changed"
-ELR = "Kafka sets min.insync.replicas for all brokers when it begins to use eligible leader replicas"
-LATER = "versions of Kafka 4.4 are served, too; this Kafka is 4.3"
 AUTO_CREATED = "Kafka answers that the topic does not exist and creates it meanwhile; coordinatord describes it at once"
 
 
@@ -55,7 +52,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
         **listed(AUTO_CREATED, "admin.describe_topics: auto-created"),
     },
     "confluent-kafka": {
-        **listed(BROKER_CONFIGS, "admin.describe_configs: of a broker", "admin.incremental_alter_configs: of a broker"),
+        **listed(BROKER_CONFIGS, "admin.describe_configs: of a broker"),
         **listed(GROUP_CONFIGS, "admin.describe_configs: of a group"),
     },
     "Java": {
@@ -63,15 +60,13 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
         **admin(TOKENS, "renewDelegationToken", "expireDelegationToken"),
         **admin(REASSIGNMENTS, "alterPartitionReassignments"),
         **admin(LOG_DIRS, "alterReplicaLogDirs"),
-        **admin(QUORUM, "describeMetadataQuorum"),
+        **admin(QUORUM, "describeMetadataQuorum", "unregisterController: no such controller"),
         **admin(MEMBERSHIP, "unregisterBroker: no such broker"),
         **admin(FEATURES, "describeFeatures", "updateFeatures"),
         **admin(LOGGERS, "describeConfigs: of a broker's loggers"),
         **admin(TELEMETRY, "describeConfigs: of client metrics"),
-        **admin(BROKER_CONFIGS, "describeConfigs: of a broker", "incrementalAlterConfigs: of a broker"),
+        **admin(BROKER_CONFIGS, "describeConfigs: of a broker"),
         **admin(GROUP_CONFIGS, "describeConfigs: of a group"),
-        **admin(SHARE, "describeShareGroups", "deleteShareGroups"),
-        **admin(SHARE, "alterShareGroupOffsets", "listShareGroupOffsets", "deleteShareGroupOffsets"),
         **admin(STREAMS, "describeStreamsGroups"),
     },
     "kafkajs": {
@@ -84,12 +79,7 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
         **admin(REASSIGNMENTS, "AlterPartitionAssignments"),
         **admin(LOG_DIRS, "AlterAllReplicaLogDirs", "AlterBrokerReplicaLogDirs"),
         **admin(FEATURES, "UpdateFeatures"),
-        **admin(BROKER_CONFIGS, "DescribeBrokerConfigs", "AlterBrokerConfigs", "AlterBrokerConfigs: taken back"),
-        **admin(BROKER_CONFIGS, "ValidateAlterBrokerConfigs", "ValidateAlterBrokerConfigsState"),
-        **admin(ELR, "DescribeBrokerConfigs: of the cluster"),
-        **admin(SHARE, "AlterShareGroupOffsets", "DescribeShareGroupOffsets"),
-        **admin(SHARE, "DeleteShareGroupOffsets", "DescribeShareGroups"),
-        **client(SHARE, "PollFetches: of a share group"),
+        **admin(BROKER_CONFIGS, "DescribeBrokerConfigs"),
     },
     "sarama": {
         **admin(SCRAM, "UpsertUserScramCredentials", "DescribeUserScramCredentials", "DeleteUserScramCredentials"),
@@ -99,7 +89,6 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
     "kafka-go": {
         **client(SCRAM, "AlterUserScramCredentials", "DescribeUserScramCredentials"),
         **client(REASSIGNMENTS, "AlterPartitionReassignments"),
-        **client(LATER, "ApiVersions: those of groups"),
     },
 }
 """Family, the call as `Outcome.key` names it, and the reason."""

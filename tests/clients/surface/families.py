@@ -65,7 +65,7 @@ FAMILIES: tuple[Family, ...] = (
     Family("Java", "4.4.0", java_program("4.4.0")),
     Family("kafkajs", "2.2.4", kafkajs),
     Family("kcat", "1.7.1", kcat),
-    Family("franz-go", "1.22.2", go_program("franz"), optional=True),
+    Family("franz-go", "1.22.3", go_program("franz"), optional=True),
     Family("sarama", "1.61.1", go_program("sarama"), optional=True),
     Family("kafka-go", "0.4.51", go_program("kafkago"), optional=True),
 )

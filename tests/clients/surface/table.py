@@ -13,13 +13,14 @@ from pathlib import Path
 from tests.clients.surface.compare import Row, named
 from tests.clients.surface.families import FAMILIES, Family
 from tests.clients.surface.outcome import CLASSES, ERROR
+from tests.reference.broker import KAFKA_VERSION
 
 PAGE = Path(__file__).parents[1] / "SURFACE.md"
-HEAD = """\
+HEAD = f"""\
 # The result of every client call
 
-Made by `pytest tests/clients/surface --rewrite`, which calls every public method of each client on Apache Kafka 4.3.0
-and on coordinatord and compares the results or errors. A method without a call fails the test.
+Made by `pytest tests/clients/surface --rewrite`, which calls every public method of each client on Apache Kafka
+{KAFKA_VERSION} and on coordinatord and compares the results or errors. A method without a call fails the test.
 """
 
 
