@@ -1,7 +1,6 @@
-"""Scenario files: what is sent, `----`, what comes out of it, on a virtual clock.
+"""The verbs of a group's scenarios: what is sent, `----`, what comes out of it (tests.support.scenario_files).
 
     settings clock=10:00:00 initial_rebalance_delay=0s     a new world
-    at 10:00:03 · after 3s                                 let time pass; timers go off on the way
     C1 joins session=10s rebalance=60s instance=i          JoinGroup; version=9 protocols=range,sticky topics=t id=…
     C1 enters …                                            JoinGroup, and again with the id it is handed, as clients do
     C1 syncs C1=a C2=b                                     SyncGroup, with assignments when it is the leader
@@ -18,14 +17,13 @@ line says otherwise (`id=`, `generation=`). Member ids are `<client or instance 
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass, field
 from typing import Any
 
 from coordinatord.coordination.group import events
 from coordinatord.coordination.group.offsets.committed import fetch_offsets
 from coordinatord.coordination.group.result import Result
-from coordinatord.coordination.group.state import NEVER
+from coordinatord.testing.simulation.units import duration_ms
 from kafka_wire.api.delete_groups import DeletableGroupResult
 from kafka_wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_wire.api.join_group import JoinGroupResponse
@@ -36,8 +34,8 @@ from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignme
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.offsets import GroupMetadataKey
 from tests.coordination.group.world import GROUP_ID, World, commit_topic, join_request, subscription
-
-UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
+from tests.support import scenario_files
+from tests.support.scenario_files import clock, of_day_ms, options_of
 
 
 @dataclass
@@ -52,32 +50,16 @@ class Client:
     join_options: dict[str, str] = field(default_factory=dict)
 
 
-class Story:
-    """Plays the lines of a scenario; each returns what came out, a line per happening."""
+class Story(scenario_files.Story):
+    """Requests to one group, and what it does."""
 
     def __init__(self) -> None:
-        self.start_ms = 0
         self.world = StoryWorld(self)
         self.clients: dict[str, Client] = {}
         self.senders: dict[int, tuple[Client, str]] = {}  # reply_to -> whose request it is, and what
-        self.out: list[str] = []
 
-    def play(self, lines: list[str]) -> list[str]:
-        self.out = []
-        for line in lines:
-            words = shlex.split(line, comments=True)
-            if words:
-                self.play_line(words)
-        return self.out or ["nothing"]
-
-    def play_line(self, words: list[str]) -> None:
-        match words:
-            case ["settings", *rest]:
-                self.settings(dict(word.split("=", 1) for word in rest))
-            case ["at", when]:
-                self.world.advance(of_day_ms(when) - self.world.now_ms)
-            case ["after", duration]:
-                self.world.advance(duration_ms(duration))
+    def does(self, subject: str, words: list[str]) -> None:
+        match [subject, *words]:
             case ["deadlines"]:
                 for member in self.world.group.members.values():
                     waits = " (waits for an answer)" if member.join_reply_to or member.sync_reply_to else ""
@@ -94,15 +76,15 @@ class Story:
             case [name, verb, *rest]:
                 getattr(self, verb)(self.client(name), [word for word in rest if "=" not in word or "/" in word], rest)
             case _:
-                raise AssertionError(f"what is {' '.join(words)!r}?")
+                raise AssertionError(f"what is {subject}?")
 
     def settings(self, options: dict[str, str]) -> None:
-        clock = options.pop("clock", "00:00:00")
+        start = options.pop("clock", "00:00:00")
         values = {
             (name if name.startswith("max") else f"{name}_ms"): int(value) if value.isdigit() else duration_ms(value)
             for name, value in options.items()
         }
-        self.world = StoryWorld(self, now_ms=of_day_ms(clock), **values)
+        self.world = StoryWorld(self, now_ms=of_day_ms(start), **values)
         self.clients = {}
 
     # Requests
@@ -200,9 +182,6 @@ class Story:
                 client.generation_id, client.protocol_name = response.generation_id, response.protocol_name
         self.say(f"{client.name} <- {_reply(response)}")
 
-    def say(self, text: str) -> None:
-        self.out.append(f"{clock(self.world.now_ms)} {text}")
-
     def say_result(self, result: Result) -> None:
         for change in result.changes:
             if hasattr(change, "cause"):
@@ -272,25 +251,3 @@ def _record(key: Any, value: Any) -> str:
         members = ", ".join(f"{m.member_id}={m.assignment.decode()!r}" for m in value.members)
         return f"group at generation {value.generation}, {members or 'no members'}"
     return f"offset {key.topic}/{key.partition} {'tombstone' if value is None else f'= {value.offset}'}"
-
-
-def options_of(words: list[str]) -> dict[str, str]:
-    return dict(word.split("=", 1) for word in words if "=" in word and "/" not in word)
-
-
-def duration_ms(text: str) -> int:
-    unit = next(unit for unit in UNITS_MS if text.endswith(unit))
-    return round(float(text.removesuffix(unit)) * UNITS_MS[unit])
-
-
-def of_day_ms(text: str) -> int:
-    hours, minutes, seconds = text.split(":")
-    return int(hours) * 3_600_000 + int(minutes) * 60_000 + round(float(seconds) * 1_000)
-
-
-def clock(ms: int) -> str:
-    if ms == NEVER:
-        return "never"
-    seconds, rest = divmod(ms, 1_000)
-    text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    return f"{text}.{rest:03}" if rest else text

@@ -1,9 +1,9 @@
-"""Scenario files: what happens to consumers and their coordinator, `----`, what comes out of it, on a virtual clock.
+"""The verbs of members' scenarios: what happens to consumers and their coordinator, `----`, what comes out of it
+(tests.support.scenario_files).
 
     settings t=4 u=2 initial_rebalance_delay=0s show=heartbeats    a new world: topics and their partitions
     A starts session=10s heartbeat=3s max_poll=5m assignor=range+sticky topics=t,u instance=i auto_commit=5s
              reset=earliest max_poll_records=500 thread=no by=hand
-    at 10:00:03 · after 3s               let time pass; whoever wants to be woken is woken on the way
     A polls 5s · A works for 20s         A consumer polls all the time unless it is driven by=hand, or works
     A closes · A dies · A is cut off · A is back
     A subscribes t,u · A commits · A seeks t/0=5 · A pauses t/0 · A resumes t/0 · A rejoins · A unsubscribes
@@ -40,7 +40,7 @@ from coordinatord.testing.member.events import (
 from coordinatord.testing.member.result import Result
 from coordinatord.testing.member.send import Send
 from coordinatord.testing.member.subscription import decode_assignment, decode_subscription
-from coordinatord.testing.member.timer import NEVER
+from coordinatord.testing.simulation.units import duration_ms
 from kafka_wire.api.fetch import FetchRequest
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.heartbeat import HeartbeatRequest
@@ -52,7 +52,8 @@ from kafka_wire.api.offset_commit import OffsetCommitRequest
 from kafka_wire.api.offset_fetch import OffsetFetchRequest
 from kafka_wire.api.sync_group import SyncGroupRequest
 from kafka_wire.errors import ErrorCode
-from tests.coordination.group.story import clock, duration_ms, of_day_ms, options_of
+from tests.support import scenario_files
+from tests.support.scenario_files import clock, of_day_ms, options_of
 from tests.testing.member.world import Consumer, GroupShell, World, refusal
 
 START = "10:00:00"
@@ -67,32 +68,20 @@ HIDDEN: dict[type[Any], str] = {
 USUAL_ASSIGNORS = "range+cooperative-sticky"
 
 
-class Story:
-    """Plays the lines of a scenario; each returns what came out, a line per happening."""
+class Story(scenario_files.Story):
+    """Consumers of one group, and what they do."""
 
     def __init__(self) -> None:
-        self.out: list[str] = []
         self.shown: set[str] = set()
         self.world = StoryWorld(self, {"t": 4})
 
-    def play(self, lines: list[str]) -> list[str]:
-        self.out = []
-        for line in lines:
-            words = line.partition("#")[0].split()
-            if words:
-                self.play_line(words)
-                self.world.run(0)
-        return self.out or ["nothing"]
-
     def play_line(self, words: list[str]) -> None:
+        super().play_line(words)
+        self.world.run(0)
+
+    def does(self, subject: str, words: list[str]) -> None:
         world = self.world
-        match words:
-            case ["settings", *rest]:
-                self.settings(options_of(rest))
-            case ["at", when]:
-                world.run(of_day_ms(when) - world.now_ms)
-            case ["after", duration]:
-                world.run(duration_ms(duration))
+        match [subject, *words]:
             case ["timers"]:
                 for consumer in world.living():
                     self.say_timers(consumer)
@@ -118,7 +107,7 @@ class Story:
             case [name, "starts", *rest]:
                 self.starts(name, options_of(rest))
             case [name, *rest]:
-                self.does(world.named(name), rest)
+                self.acts(world.named(name), rest)
 
     def settings(self, options: dict[str, str]) -> None:
         self.shown = set(options.pop("show", "").split(",")) - {""}
@@ -153,7 +142,7 @@ class Story:
         consumer = self.world.consumer(name, topics, **settings)
         consumer.polls = not by_hand
 
-    def does(self, consumer: Consumer, words: list[str]) -> None:
+    def acts(self, consumer: Consumer, words: list[str]) -> None:
         match words:
             case ["polls", duration]:
                 consumer.tell(Poll(duration_ms(duration)))
@@ -189,9 +178,6 @@ class Story:
 
     # What comes out
 
-    def say(self, text: str) -> None:
-        self.out.append(f"{clock(self.world.now_ms)} {text}")
-
     def say_timers(self, consumer: Consumer) -> None:
         heartbeat = consumer.member.heartbeat
         until = [
@@ -199,7 +185,7 @@ class Story:
             ("session", heartbeat.session.deadline_ms),
             ("poll", heartbeat.poll.deadline_ms),
         ]
-        told = ", ".join(f"{name} until {clock(ms) if ms < NEVER else 'never'}" for name, ms in until)
+        told = ", ".join(f"{name} until {clock(ms)}" for name, ms in until)
         self.say(f"{consumer.name}: {told}{'' if consumer.member.heartbeats else ' (disabled)'}")
 
     def hides(self, request: Any, response: Any = None) -> bool:
@@ -273,6 +259,8 @@ class StoryWorld(World):
         self.answers: dict[tuple[str, str], ErrorCode] = {}  # (who, request) -> what it is answered, once
         super().__init__(topics, latency_ms=0, now_ms=of_day_ms(START), **settings)
         self.random = SimpleNamespace(random=lambda: 0.5)  # type: ignore[assignment]
+
+    advance = World.run
 
     def new_group(self, **settings: int) -> GroupShell:
         return StoryGroup(self, **settings)
