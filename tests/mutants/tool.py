@@ -126,6 +126,6 @@ def noticed_by(mutant: Mutant | None, command: str, name: str = "") -> str:
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=LIMIT_S, cwd=REPOSITORY, check=False)
     if not done.returncode:
         return noticed_by(mutant, mutant.otherwise, name) if mutant and command != mutant.otherwise != "" else ""
-    found = re.search(r"^(?:FAILED|ERROR) (\S+)|^(seed \d+: .*)", done.stdout, re.MULTILINE)
-    assert found is not None, done.stdout + done.stderr
-    return found[1] or found[2]
+    found = re.findall(r"^(?:FAILED|ERROR) (\S+)|^(seed \d+: .*)", done.stdout, re.MULTILINE)
+    assert found, done.stdout + done.stderr
+    return "".join(found[-1])  # worlds before the last one are in order
