@@ -228,6 +228,11 @@ ALLOWED = (
         "coordinatord/coordination/share/partition/acquire.py",
     ),
     Known(
+        "records that are released while the log start moves into their batch",
+        "Kafka's SharePartition fails when it acquires the rest of the batch (IllegalArgumentException); we acquire it",
+        "coordinatord/coordination/share/partition/acquire.py",
+    ),
+    Known(
         "records below the log start that are in the same record batch as the log start",
         "Kafka may deliver them to a share group after DeleteRecords; we do not",
         "coordinatord/coordination/share/partition/acquire.py",
@@ -239,7 +244,7 @@ ALLOWED = (
     ),
     Known(
         "locks of a share partition that end at the same moment",
-        "Kafka persists each of them by itself; we persist them together",
+        "Kafka persists each of them by itself; we persist them together, and write their dead letters by offset",
         "coordinatord/coordination/share/partition/release.py",
     ),
     Known(

@@ -159,6 +159,8 @@ class SharePartitionActor:
         self._set_alarm()
         for observer in topics.observers:
             observer.after(self, event, result)
+        if result.letters:
+            self.tell(events.LettersDone(result.letters))  # they are not written yet
         if result.wakes:
             self.wake()
         return result

@@ -13,7 +13,7 @@ from coordinatord.coordination.share.partition.result import AcquiredRecords, Wr
 from coordinatord.coordination.share.partition.state import Limits, SharePartition
 from coordinatord.coordination.share.persister import StateBatch
 
-AVAILABLE, ACQUIRED, ACKNOWLEDGED, _, ARCHIVED = range(5)
+AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVING, ARCHIVED = range(5)
 NEXT = {0: ARCHIVED, 1: ACKNOWLEDGED, 2: AVAILABLE, 3: ARCHIVED}
 DONE = (ACKNOWLEDGED, ARCHIVED)
 
@@ -112,7 +112,7 @@ class Model:
                     record.deadline_ms = now_ms + self.limits.record_lock_duration_ms
                 else:
                     changed[offset] = replace(record)
-                    self._leave(record, NEXT[type_])
+                    self._leave(record, ARCHIVING if type_ == 3 and self.limits.dead_letters else NEXT[type_])
                     record.before = changed[offset]
         return True
 
@@ -123,7 +123,7 @@ class Model:
 
     def _leave(self, record: Record, state: int) -> None:
         if state == AVAILABLE and record.count >= self.limits.delivery_count_limit:
-            state = ARCHIVED
+            state = ARCHIVING if self.limits.dead_letters else ARCHIVED
         record.state, record.member = state, ""
 
     def release(self, member: str) -> None:

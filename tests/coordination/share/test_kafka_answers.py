@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from tests.coordination.share.kafka_programs import RECORDED_SEEDS, STEPS, compared, recorded, recorded_programs
+from tests.coordination.share.kafka_programs import (
+    MESSAGES,
+    RECORDED_SEEDS,
+    STEPS,
+    compared,
+    recorded,
+    recorded_programs,
+)
 
 
 def test_our_answers_are_kafkas() -> None:
@@ -21,17 +28,21 @@ def test_kafka_stops_behind_a_gap_as_we_do() -> None:
 
 
 def test_what_is_recorded() -> None:
-    """The programs reach the refusals, failed writes, and records of each state."""
-    errors, states, failed = set(), set(), 0
+    """The programs reach the refusals, failed writes, records of each state, and both kinds of dead letters."""
+    errors, states, messages, failed = set(), set(), set(), 0
     for asked, answers in recorded():
-        for step, (reply, _, state) in zip(asked["steps"], (each for each in answers if len(each) == 3), strict=False):
+        for step, (reply, _, state, letters) in zip(
+            asked["steps"], (each for each in answers if len(each) == 4), strict=False
+        ):
             failed += step[1] == "written" and not step[3]
             if step[1] == "acknowledge" and reply is not None:
                 errors.add(reply[0])
+            messages.update(each[3] for each in letters)
             for _, _, records in state[-1]:
                 states.update(each[0] for each in records if isinstance(each, list))
     assert errors == {42, 121}  # invalid request, invalid record state
-    assert states == {0, 1, 2, 4}
+    assert states == {0, 1, 2, 3, 4}
+    assert messages == set(MESSAGES.values())
     assert failed > 20
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from coordinatord.coordination.share.partition import events
 from coordinatord.coordination.share.partition.result import Result, Write
-from coordinatord.coordination.share.partition.state import Limits, SharePartition
+from coordinatord.coordination.share.partition.state import DeadLetters, Limits, SharePartition
 from coordinatord.coordination.share.partition.step import step
 from coordinatord.coordination.share.partition.window import can_acquire, next_fetch_offset
 from coordinatord.coordination.share.persister import StateBatch
 from kafka_wire.errors import ErrorCode
-from tests.coordination.share.model import ACQUIRED, ARCHIVED, AVAILABLE, Log, Model, states_of
+from tests.coordination.share.model import ACQUIRED, ARCHIVED, ARCHIVING, AVAILABLE, Log, Model, states_of
 
 MEMBERS = ("one", "two", "three")
 
@@ -25,29 +25,44 @@ class Program:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         chance = self.random
-        self.limits = Limits(chance.choice((50, 1_000)), chance.choice((2, 3, 5)), chance.choice((5, 20, 100)))
+        self.limits = Limits(
+            chance.choice((50, 1_000)), chance.choice((2, 3, 5)), chance.choice((5, 20, 100)),
+            dead_letters=chance.random() < 0.5,
+        )  # fmt: skip
         self.log = Log()
         self.model = Model(self.log, self.limits)
         self.partition = SharePartition(self.limits)
         self.now_ms = 0
         self.writes: list[Write] = []
+        self.letters: list[DeadLetters] = []
         self.ran: Counter[str] = Counter()
         step(self.partition, events.Initialize(0, 0, ()), 0)
 
     def run(self, steps: int) -> None:
         actions = (
             self.append, self.acquire, self.acquire, self.acknowledge, self.acknowledge, self.acknowledge_some,
-            self.written, self.written, self.release, self.pass_time, self.compact, self.delete, self.restart,
+            self.written, self.written, self.letters_done, self.release, self.pass_time, self.compact, self.delete,
+            self.restart,
         )  # fmt: skip
-        weights = (6, 10, 10, 8, 8, 6, 10, 10, 1, 3, 1, 1, 0.5)
+        weights = (6, 10, 10, 8, 8, 6, 10, 10, 6, 1, 3, 1, 1, 0.5)
         for _ in range(steps):
             action = self.random.choices(actions, weights)[0]
             self.ran[action.__name__] += 1
             action()
             self.model.compare(self.partition)
+            self.check_letters()
 
     def tell(self, event: events.Event) -> Result:
-        return step(self.partition, event, self.now_ms)
+        result = step(self.partition, event, self.now_ms)
+        self.letters += result.letters
+        return result
+
+    def check_letters(self) -> None:
+        """Check that each record which is being archived has a dead letter, or will have it after a write."""
+        archiving = [offset for offset, state in states_of(self.partition) if state[0] == ARCHIVING]
+        waiting = [each[:2] for each in self.letters]
+        waiting += [each[:2] for write in self.writes for each in write.batches if each.delivery_state == ARCHIVING]
+        assert archiving == sorted(offset for first, last in waiting for offset in range(first, last + 1))
 
     def wrote(self, write: Write | None, *, reverts: bool = True) -> None:
         if write is not None:
@@ -165,6 +180,17 @@ class Program:
         self.tell(events.Written(write.write_id, committed))
         self.model.written(write, committed=committed, now_ms=self.now_ms)
 
+    def letters_done(self) -> None:
+        """End some of the dead letters."""
+        done = self.letters[: self.random.randint(0, len(self.letters))]
+        del self.letters[: len(done)]
+        for first, last, delivery_count, is_rejected in done:
+            assert is_rejected or delivery_count >= self.limits.delivery_count_limit
+            for offset in range(first, last + 1):
+                self.model.records[offset].state = ARCHIVED
+        self.wrote(self.tell(events.LettersDone(done)).write, reverts=False)
+        self.ran["letters"] += len(done)
+
     def release(self) -> None:
         member = self.random.choice(MEMBERS)
         self.model.release(member)
@@ -197,6 +223,7 @@ class Program:
 
     def restart(self) -> None:
         self.writes.clear()
+        self.letters.clear()
         kept = self.model.restart()
         merged: list[StateBatch] = []
         for each in kept:
@@ -221,5 +248,16 @@ def test_random_programs_reach_every_case() -> None:
         program = Program(seed)
         program.run(300)
         total += program.ran
-    for kind in ("acquired", "again", "accepted", "refused", "timed out", "restart", "compact", "delete", "release"):
+    for kind in (
+        "acquired",
+        "again",
+        "accepted",
+        "refused",
+        "timed out",
+        "restart",
+        "compact",
+        "delete",
+        "release",
+        "letters",
+    ):
         assert total[kind] > 20, (kind, total)

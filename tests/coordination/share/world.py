@@ -16,6 +16,7 @@ LETTERS = {
     RecordState.AVAILABLE: ".",
     RecordState.ACQUIRED: "q",
     RecordState.ACKNOWLEDGED: "k",
+    RecordState.ARCHIVING: "d",
     RecordState.ARCHIVED: "x",
 }
 
@@ -57,6 +58,11 @@ class World:
         """End the write of a result."""
         assert result.write is not None
         return self.tell(events.Written(result.write.write_id, committed))
+
+    def letters_done(self, result: Result) -> Result:
+        """End the dead letters of a result."""
+        assert result.letters
+        return self.tell(events.LettersDone(result.letters))
 
     def after(self, ms: int) -> Result:
         self.now_ms += ms

@@ -37,6 +37,8 @@ import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.coordinator.group.modern.share.ShareGroupConfigProvider;
 import org.apache.kafka.server.share.acknowledge.ShareAcknowledgementBatch;
+import org.apache.kafka.server.share.dlq.ShareGroupDLQManager;
+import org.apache.kafka.server.share.dlq.ShareGroupDLQRecordParameter;
 import org.apache.kafka.server.share.fetch.AcquisitionLockTimerTask;
 import org.apache.kafka.server.share.fetch.InFlightBatch;
 import org.apache.kafka.server.share.fetch.InFlightState;
@@ -59,18 +61,18 @@ import org.apache.kafka.server.util.timer.TimerTaskEntry;
  * Kafka's SharePartition, asked over standard input; one line of JSON for each program.
  *
  * <pre>
- * {"lock": MS, "limit": DELIVERIES, "locks": RECORDS, "renew": BOOLEAN, "steps": [[NOW_MS, DO, ...]]}
+ * {"lock": MS, "limit": DELIVERIES, "locks": RECORDS, "renew": BOOLEAN, "letters": BOOLEAN, "steps": [[NOW_MS, DO, ...]]}
  *     DO: initialize START EPOCH [[FIRST, LAST, STATE, COUNT], ...]      the first step, or a restart
  *         acquire MEMBER LIMITED BATCH_SIZE MOST OFFSET [[FIRST, LAST], ...] [[ABORTED_FIRST, LAST], ...]
  *         acknowledge MEMBER [[FIRST, LAST, [TYPE, ...]], ...]
- *         release MEMBER / time / move OFFSET / written STEP COMMITTED
- *     ->  [[REPLY, WRITE, STATE], ...]; STATE is
+ *         release MEMBER / time / move OFFSET / written STEP COMMITTED / letters STEP WRITTEN
+ *     ->  [[REPLY, WRITE, STATE, LETTERS], ...]; LETTERS is [[FIRST, LAST, COUNT, MESSAGE], ...], in order; STATE is
  *         [START, END, COMPLETE, GAP, NEXT_OFFSET, CAN_ACQUIRE, [[FIRST, LAST, RECORD or [RECORD, ...]], ...]]
  *         RECORD is [STATE, COUNT, MEMBER, CHANGES, DEADLINE]
  * </pre>
  *
  * A step may write several times, such as for locks that end together: WRITE is [START, COMPLETE, BATCHES] of all of
- * them, with the numbers of the last one. "written" ends all writes of a step.
+ * them, with the numbers of the last one. "written" ends all writes of a step, "letters" all its dead letters.
  */
 public final class SharePartitionCheck {
     private static final ObjectMapper MAPPER = new ObjectMapper();
@@ -80,12 +82,17 @@ public final class SharePartitionCheck {
     private record Writing(CompletableFuture<WriteShareGroupStateResult> future, PartitionStateBatchData data) {
     }
 
+    private record Letter(CompletableFuture<Void> future, ShareGroupDLQRecordParameter of) {
+    }
+
     private final JsonNode program;
     private Object partition;
     private long nowMs;
     private final List<TimerTaskEntry> timers = new ArrayList<>();
     private List<Writing> writes = new ArrayList<>();
     private final Map<Integer, List<Writing>> writesOfStep = new HashMap<>();
+    private List<Letter> letters = new ArrayList<>();
+    private final Map<Integer, List<Letter>> lettersOfStep = new HashMap<>();
     private ReadShareGroupStateResult read;
 
     private SharePartitionCheck(JsonNode program) {
@@ -115,7 +122,7 @@ public final class SharePartitionCheck {
                 constructor.setAccessible(true);
                 return constructor.newInstance(GROUP, TOPIC, 0, program.get("locks").asInt(), program.get("limit").asInt(),
                     program.get("lock").asInt(), timer, time, persister, null, (Consumer<Object>) key -> { }, configs(), null,
-                    (Supplier<Boolean>) () -> false, null);
+                    (Supplier<Boolean>) () -> true, proxy(ShareGroupDLQManager.class, (name, arguments) -> enqueue((ShareGroupDLQRecordParameter) arguments[0])));
             }
         }
         throw new IllegalStateException("SharePartition has no such constructor");
@@ -142,12 +149,23 @@ public final class SharePartitionCheck {
             public boolean isRenewAcknowledgeEnabled(String group) {
                 return program.get("renew").asBoolean();
             }
+
+            @Override
+            public Optional<String> errorsDLQTopicName(String group) {
+                return program.get("letters").asBoolean() ? Optional.of("dlq.g") : Optional.empty();
+            }
         };
     }
 
     private CompletableFuture<WriteShareGroupStateResult> write(WriteShareGroupStateParameters asked) {
         CompletableFuture<WriteShareGroupStateResult> future = new CompletableFuture<>();
         writes.add(new Writing(future, asked.groupTopicPartitionData().topicsData().get(0).partitions().get(0)));
+        return future;
+    }
+
+    private CompletableFuture<Void> enqueue(ShareGroupDLQRecordParameter of) {
+        CompletableFuture<Void> future = new CompletableFuture<>();
+        letters.add(new Letter(future, of));
         return future;
     }
 
@@ -171,9 +189,15 @@ public final class SharePartitionCheck {
             return answer.removeAll().add(cause.getClass().getSimpleName());
         }
         writesOfStep.put(number, writes);
+        lettersOfStep.put(number, letters);
         write(answer);
+        answer.add(state());
+        ArrayNode found = answer.addArray();
+        letters.forEach(each -> found.addArray().add(each.of().firstOffset()).add(each.of().lastOffset()).add(each.of().deliveryCount().orElseThrow())
+            .add(each.of().cause().orElseThrow().getMessage()));
         writes = new ArrayList<>();
-        return answer.add(state());
+        letters = new ArrayList<>();
+        return answer;
     }
 
     private void write(ArrayNode answer) {
@@ -224,6 +248,16 @@ public final class SharePartitionCheck {
                 end(writesOfStep.get(step.get(2).asInt()), step.get(3).asBoolean());
                 answer.addNull();
             }
+            case "letters" -> {
+                for (Letter each : lettersOfStep.get(step.get(2).asInt())) {
+                    if (step.get(3).asBoolean()) {
+                        each.future().complete(null);
+                    } else {
+                        each.future().completeExceptionally(new IllegalStateException("not written"));
+                    }
+                }
+                answer.addNull();
+            }
             default -> throw new IllegalArgumentException(step.toString());
         }
     }
@@ -237,6 +271,7 @@ public final class SharePartitionCheck {
             PartitionFactory.newPartitionAllData(0, step.get(3).asInt(), step.get(2).asLong(), (short) 0, "", batches))))).build();
         timers.clear();
         writesOfStep.clear();
+        lettersOfStep.clear();
         partition = create();
         call("maybeInitialize");
         return call("partitionState").toString();

@@ -11,11 +11,15 @@ acquire.py      gives records to a member
 new_batches.py  the part of it for records that no member had before
 throttle.py     delivers suspected poison records in small numbers
 acknowledge.py  acknowledgements of a member
-writes.py       changes in progress: kept or reverted when their write ends
+writes.py       changes in progress: kept or reverted when their write ends; the end of dead letters
 held.py         what members have acquired
 release.py      ends acquisitions: a session has ended, a lock has timed out
 
 The rules are those of Kafka's SharePartition, InFlightBatch and InFlightState. A batch has one state until its records
 differ; from then on each record has its own. An acknowledgement changes the state at once, but the change can be
 rolled back until it is persisted: until then the record can neither be acquired nor acknowledged again.
+
+In a group with a dead-letter queue (KIP-1191) a record that is rejected, or at its delivery limit, is ARCHIVING. When
+that is persisted, the result has its dead letter for the shell; LettersDone makes it ARCHIVED. After a restart in
+between the letter is written again.
 """

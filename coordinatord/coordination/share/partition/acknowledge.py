@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from coordinatord.coordination.share.partition.events import AcknowledgementBatch, AcknowledgeType
 from coordinatord.coordination.share.partition.result import Result
 from coordinatord.coordination.share.partition.state import (
+    DeadLetters,
     InFlightBatch,
     InFlightState,
     Pending,
@@ -50,19 +51,20 @@ def acknowledge(
         if refusal is not None:
             wakes = finish(partition, acknowledging.pending, committed=False, now_ms=now_ms)
             return Result(error=refusal.error, message=refusal.message, wakes=wakes)
-    return Result(write=start_write(partition, acknowledging.pending))
+    return Result(write=start_write(partition, acknowledging.pending, acknowledging.letters))
 
 
 class _Acknowledging:
-    """The acknowledgements of one request; `pending` are the changes so far."""
+    """The acknowledgements of one request; `pending` are the changes so far, `letters` the dead letters of them."""
 
-    __slots__ = ("member_id", "now_ms", "partition", "pending")
+    __slots__ = ("letters", "member_id", "now_ms", "partition", "pending")
 
     def __init__(self, partition: SharePartition, member_id: str, now_ms: int) -> None:
         self.partition = partition
         self.member_id = member_id
         self.now_ms = now_ms
         self.pending: Pending = []
+        self.letters: list[DeadLetters] = []
 
     def apply(self, asked: AcknowledgementBatch) -> Refusal | None:
         """Apply one batch of acknowledgements; return why that is not possible."""
@@ -139,7 +141,11 @@ class _Acknowledging:
                 return _invalid_state("Renewing acquisition locks is not enabled for the group.")
             record.deadline_ms = partition.lock(self.now_ms)
             return None
-        record.begin(_NEXT[AcknowledgeType(type_)], partition.limits.delivery_count_limit)
+        is_rejected = type_ == AcknowledgeType.REJECT
+        with_letter = is_rejected and partition.limits.dead_letters
+        record.begin(RecordState.ARCHIVING if with_letter else _NEXT[AcknowledgeType(type_)], partition.limits)
+        if record.state is RecordState.ARCHIVING:
+            self.letters.append(DeadLetters(first, last, record.delivery_count, is_rejected))
         self.pending.append((record, StateBatch(first, last, record.state, record.delivery_count)))
         if record.state.is_terminal:
             partition.delivery_complete_count += partition.in_window(first, last)

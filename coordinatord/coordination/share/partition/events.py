@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
+from coordinatord.coordination.share.partition.state import DeadLetters
 from coordinatord.coordination.share.persister import StateBatch
 
 
@@ -95,4 +96,21 @@ class Written(NamedTuple):
     committed: bool
 
 
-Event = Initialize | InitializeFailed | Fence | Acquire | Acknowledge | Release | LockTimeout | MoveLogStart | Written
+class LettersDone(NamedTuple):
+    """These dead letters are durable, or cannot be written: either way their records are archived."""
+
+    letters: Sequence[DeadLetters]
+
+
+Event = (
+    Initialize
+    | InitializeFailed
+    | Fence
+    | Acquire
+    | Acknowledge
+    | Release
+    | LockTimeout
+    | MoveLogStart
+    | Written
+    | LettersDone
+)

@@ -1,7 +1,7 @@
 """Ends acquisitions without an acknowledgement: a member's share session has ended, or a lock has timed out.
 
-Records at their delivery limit are archived, the others are available again. A release waits until it is persisted, as
-an acknowledgement does; the end of a lock does not.
+Records at their delivery limit are archived, after their dead letters if the group has a queue of them; the others are
+available again. A release waits until it is persisted, as an acknowledgement does; the end of a lock does not.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from collections.abc import Iterator
 
 from coordinatord.coordination.share.partition.result import NOTHING, Result
 from coordinatord.coordination.share.partition.state import (
+    DeadLetters,
     InFlightBatch,
     InFlightState,
     Pending,
     RecordState,
     SharePartition,
+    Writing,
 )
 from coordinatord.coordination.share.partition.writes import start_write, write_of
 from coordinatord.coordination.share.persister import StateBatch
@@ -23,22 +25,24 @@ from coordinatord.coordination.share.persister import StateBatch
 def release(partition: SharePartition, member_id: str) -> Result:
     """Release what a member has acquired."""
     pending: Pending = []
-    limit = partition.limits.delivery_count_limit
+    letters: list[DeadLetters] = []
     for batch in partition.batches:
         for first, last, record in _acquired(partition, batch):
-            if record.member_id != member_id or not record.begin(_next(partition, last), limit):
+            if record.member_id != member_id or not record.begin(_next(partition, last), partition.limits):
                 continue
             pending.append((record, StateBatch(first, last, record.state, record.delivery_count)))
+            if record.state is RecordState.ARCHIVING:
+                letters.append(DeadLetters(first, last, record.delivery_count, is_rejected=False))
             if record.state.is_terminal:
                 partition.delivery_complete_count += partition.in_window(first, last)
-    return Result(write=start_write(partition, pending))
+    return Result(write=start_write(partition, pending, letters))
 
 
 def time_out(partition: SharePartition, now_ms: int) -> Result:
     """Release the records whose locks have timed out."""
     if partition.deadline_ms is None or now_ms < partition.deadline_ms:
         return NOTHING
-    limit = partition.limits.delivery_count_limit
+    letters: list[DeadLetters] = []
     next_ms: int | None = None
     released: list[StateBatch] = []
     for batch in partition.batches:
@@ -52,15 +56,17 @@ def time_out(partition: SharePartition, now_ms: int) -> Result:
                 continue
             if deadline_ms > now_ms:
                 next_ms = deadline_ms if next_ms is None else min(next_ms, deadline_ms)
-            elif record.change(_next(partition, last), limit):
+            elif record.change(_next(partition, last), partition.limits):
                 record.deadline_ms = None
                 released.append(StateBatch(first, last, record.state, record.delivery_count))
                 if record.state is RecordState.AVAILABLE:
                     partition.may_have_available = True
-                elif record.state.is_terminal:
+                elif record.state is RecordState.ARCHIVING:
+                    letters.append(DeadLetters(first, last, record.delivery_count, is_rejected=False))
+                else:
                     partition.delivery_complete_count += partition.in_window(first, last)
     partition.deadline_ms = next_ms
-    return Result(write=write_of(partition, released, []), wakes=bool(released))
+    return Result(write=write_of(partition, released, Writing([], letters)), wakes=bool(released))
 
 
 def _next(partition: SharePartition, last: int) -> RecordState:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from coordinatord.coordination.share.partition.state import DeadLetters
 from coordinatord.coordination.share.persister import StateBatch
 from kafka_wire.errors import ErrorCode
 
@@ -32,7 +33,8 @@ class Write(NamedTuple):
 class Result:
     """The result of a step. `count` is the number of offsets acquired. `error` and `message` are the response to an
     acknowledgement. `write` is to be persisted: the response to an acknowledgement waits for it. With `wakes`, waiting
-    fetches may find more records to acquire.
+    fetches may find more records to acquire. `letters` are to be written; the shell reports their end with the event
+    LettersDone.
     """
 
     acquired: Sequence[AcquiredRecords] = ()
@@ -41,6 +43,7 @@ class Result:
     message: str | None = None
     write: Write | None = None
     wakes: bool = False
+    letters: Sequence[DeadLetters] = ()
 
 
 NOTHING = Result()

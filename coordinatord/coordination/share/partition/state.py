@@ -12,7 +12,7 @@ delivery, and whose state was never persisted: the gap window says where these m
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum, IntEnum
 from operator import attrgetter
 from typing import NamedTuple
@@ -29,7 +29,7 @@ class RecordState(IntEnum):
     AVAILABLE = 0
     ACQUIRED = 1
     ACKNOWLEDGED = 2
-    ARCHIVING = 3  # KIP-1191; a dead letter is being written
+    ARCHIVING = 3  # its dead letter is being written (KIP-1191)
     ARCHIVED = 4
 
     @property
@@ -49,12 +49,13 @@ class Status(Enum):
 
 
 class Limits(NamedTuple):
-    """The group's settings; Kafka's defaults. Durations are in ms."""
+    """The group's settings; Kafka's defaults. Durations are in ms. `dead_letters`: the group has a queue of them."""
 
     record_lock_duration_ms: int = 30_000
     delivery_count_limit: int = 5
     partition_max_record_locks: int = 2_000
     renew_acknowledge_enable: bool = True
+    dead_letters: bool = False
 
 
 class GapWindow:
@@ -99,22 +100,22 @@ class InFlightState:
         self.member_id = member_id
         self.deadline_ms = deadline_ms
 
-    def change(self, state: RecordState, delivery_count_limit: int) -> bool:
+    def change(self, state: RecordState, limits: Limits) -> bool:
         """Take an acquired record from its member. A record that would be available beyond its delivery limit is
-        archived. Return False if the record is not acquired.
+        archived, after its dead letter if the group has a queue of them. Return False if the record is not acquired.
         """
         if self.state is not RecordState.ACQUIRED or self.before is not None:
             return False
-        if state is RecordState.AVAILABLE and self.delivery_count >= delivery_count_limit:
-            state = RecordState.ARCHIVED
+        if state is RecordState.AVAILABLE and self.delivery_count >= limits.delivery_count_limit:
+            state = RecordState.ARCHIVING if limits.dead_letters else RecordState.ARCHIVED
         self.state = state
         self.member_id = NO_MEMBER
         return True
 
-    def begin(self, state: RecordState, delivery_count_limit: int) -> bool:
+    def begin(self, state: RecordState, limits: Limits) -> bool:
         """Change the state as `change` does, until `complete` ends or reverts it."""
         before = (self.state, self.member_id)
-        if not self.change(state, delivery_count_limit):
+        if not self.change(state, limits):
             return False
         self.before = before
         return True
@@ -188,6 +189,25 @@ class InFlightBatch:
 Pending = list[tuple[InFlightState, StateBatch]]
 """Changes that a write is to persist."""
 
+
+class DeadLetters(NamedTuple):
+    """The dead letters of the records `first` to `last`: a member has rejected them, or they are at their limit."""
+
+    first: int
+    last: int
+    delivery_count: int
+    is_rejected: bool
+
+
+class Writing(NamedTuple):
+    """A write in progress: the changes to revert if it fails, and the dead letters that are due when it has ended. The
+    end of a lock is not reverted.
+    """
+
+    pending: Pending
+    letters: Sequence[DeadLetters]
+
+
 _first = attrgetter("first")
 
 
@@ -213,8 +233,8 @@ class SharePartition:
         self.may_have_available = False
         #: no lock times out before
         self.deadline_ms: int | None = None
-        #: by id: the changes of each write in progress; of a lock that has timed out none
-        self.writes: dict[int, Pending] = {}
+        #: by id
+        self.writes: dict[int, Writing] = {}
         self.next_write_id = 0
 
     @property

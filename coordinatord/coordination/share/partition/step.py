@@ -11,6 +11,7 @@ from coordinatord.coordination.share.partition.acquire import acquire
 from coordinatord.coordination.share.partition.release import release, time_out
 from coordinatord.coordination.share.partition.result import NOTHING, Result
 from coordinatord.coordination.share.partition.state import (
+    DeadLetters,
     GapWindow,
     InFlightBatch,
     InFlightState,
@@ -19,7 +20,7 @@ from coordinatord.coordination.share.partition.state import (
     Status,
 )
 from coordinatord.coordination.share.partition.window import advance_start, move_log_start
-from coordinatord.coordination.share.partition.writes import written
+from coordinatord.coordination.share.partition.writes import archive_letters, written
 
 
 def step(partition: SharePartition, event: events.Event, now_ms: int) -> Result:
@@ -32,6 +33,7 @@ def _initialize(partition: SharePartition, event: events.Initialize, _now_ms: in
     start = event.start_offset
     gap_start: int | None = None
     end = start - 1
+    letters: list[DeadLetters] = []
     for first, last, state, delivery_count in event.batches:
         if first < start or last < first or first <= end or not 0 <= state <= RecordState.ARCHIVED:
             partition.status = Status.FAILED
@@ -41,8 +43,9 @@ def _initialize(partition: SharePartition, event: events.Initialize, _now_ms: in
             gap_start = end + 1
         end = last
         found = RecordState(state)
-        if found is RecordState.ARCHIVING:
-            found = RecordState.ARCHIVED  # dead letters are not written here
+        if found is RecordState.ARCHIVING:  # the letter may have been written; it is written again, as in Kafka
+            is_rejected = delivery_count < partition.limits.delivery_count_limit
+            letters.append(DeadLetters(first, last, delivery_count, is_rejected))
         batch = InFlightBatch(first, last, InFlightState(found, delivery_count))
         partition.batches.append(batch)
         if found.is_terminal:
@@ -57,7 +60,7 @@ def _initialize(partition: SharePartition, event: events.Initialize, _now_ms: in
         if gap_start is not None:
             partition.gap = GapWindow(gap_start, end)
         advance_start(partition)
-    return Result(wakes=True)
+    return Result(wakes=True, letters=letters)
 
 
 def _fail(partition: SharePartition, _event: events.InitializeFailed, _now_ms: int) -> Result:
@@ -91,6 +94,10 @@ def _written(partition: SharePartition, event: events.Written, now_ms: int) -> R
     return written(partition, event.write_id, committed=event.committed, now_ms=now_ms)
 
 
+def _archive(partition: SharePartition, event: events.LettersDone, _now_ms: int) -> Result:
+    return archive_letters(partition, event.letters)
+
+
 _STEPS: Final[dict[type, Callable[[SharePartition, Any, int], Result]]] = {
     events.Initialize: _initialize,
     events.InitializeFailed: _fail,
@@ -101,4 +108,5 @@ _STEPS: Final[dict[type, Callable[[SharePartition, Any, int], Result]]] = {
     events.LockTimeout: _time_out,
     events.MoveLogStart: _move,
     events.Written: _written,
+    events.LettersDone: _archive,
 }

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from coordinatord.coordination.share.partition.result import NOTHING, Result, Write
-from coordinatord.coordination.share.partition.state import Pending, RecordState, SharePartition
+from coordinatord.coordination.share.partition.state import DeadLetters, Pending, RecordState, SharePartition, Writing
 from coordinatord.coordination.share.partition.window import advance_start
 from coordinatord.coordination.share.persister import StateBatch
 
 
-def start_write(partition: SharePartition, pending: Pending) -> Write | None:
+def start_write(partition: SharePartition, pending: Pending, letters: Sequence[DeadLetters]) -> Write | None:
     """Return the write of these changes, None if there are none."""
-    return write_of(partition, [batch for _, batch in pending], pending)
+    return write_of(partition, [batch for _, batch in pending], Writing(pending, letters))
 
 
-def write_of(partition: SharePartition, batches: list[StateBatch], pending: Pending) -> Write | None:
-    """Return the write of `batches`; `pending` are the changes to revert if it fails."""
+def write_of(partition: SharePartition, batches: list[StateBatch], writing: Writing) -> Write | None:
+    """Return the write of `batches`."""
     if not batches:
         return None
     write_id = partition.next_write_id
     partition.next_write_id += 1
-    partition.writes[write_id] = pending
+    partition.writes[write_id] = writing
     return Write(
         write_id, partition.state_epoch, partition.start_offset, partition.delivery_complete_count, tuple(batches)
     )
@@ -29,12 +31,31 @@ def written(partition: SharePartition, write_id: int, *, committed: bool, now_ms
     """End a write: keep or revert its changes, and move the start offset. The state after a lock has timed out is kept
     even if it could not be persisted.
     """
-    pending = partition.writes.pop(write_id, None)
-    if pending is None:
+    writing = partition.writes.pop(write_id, None)
+    if writing is None:
         return NOTHING
+    pending, letters = writing
     became_available = finish(partition, pending, committed=committed, now_ms=now_ms)
-    moved = advance_start(partition) if committed or not pending else False
-    return Result(wakes=moved or became_available)
+    if not committed and pending:
+        return Result(wakes=became_available)
+    moved = advance_start(partition)
+    return Result(wakes=moved or became_available, letters=letters)
+
+
+def archive_letters(partition: SharePartition, letters: Sequence[DeadLetters]) -> Result:
+    """Archive the records of these dead letters. That stays so even if it cannot be persisted; after a restart the
+    letters are then written again (SharePartition.initiateDLQAndArchive).
+    """
+    archived: list[StateBatch] = []
+    for first, last, delivery_count, _ in letters:
+        batch = partition.floor(first)
+        record = None if batch is None else batch.whole or batch.each[first - batch.first]
+        if record is None or record.state is not RecordState.ARCHIVING:
+            continue
+        record.archive()
+        partition.delivery_complete_count += partition.in_window(first, last)
+        archived.append(StateBatch(first, last, RecordState.ARCHIVED, delivery_count))
+    return Result(write=write_of(partition, archived, Writing([], ())))
 
 
 def finish(partition: SharePartition, pending: Pending, *, committed: bool, now_ms: int) -> bool:
