@@ -321,7 +321,7 @@ def delete(groups: tuple[str, ...], bootstrap: str, command_config: Path | None,
             (
                 name,
                 found[name].state,
-                str(len(lost[name])),
+                str(sum(offset is not None for offset in lost[name].values())),
                 assigned(_by_topic(lost[name])),
                 (f"not deleted: {refused[name]}" if refused.get(name) else "deleted")
                 if execute

@@ -151,15 +151,16 @@ def _plan(
     from coordinatord.monitoring.admin import offsets, reset
     from coordinatord.monitoring.admin.group_offsets import offsets_of
 
-    before = {} if described is None else offsets_of(cluster, described)
+    known = {} if described is None else offsets_of(cluster, described)
+    before = {each: offset for each, offset in known.items() if offset is not None}
     wanted: dict[tuple[str, int], int] | None = None
     if given["from_file"]:
         wanted = reset.plan_of(_text(given["from_file"]), group, is_only_group=is_only_group)
     elif given["to_moment"]:
         wanted = _then(cluster, group, given)
-    partitions = set(wanted) if wanted is not None else set(_scope(cluster, given, before))
+    partitions = set(wanted) if wanted is not None else set(_scope(cluster, given, known))
     if wanted is not None and given["topics"]:
-        partitions &= set(_scope(cluster, given, before))
+        partitions &= set(_scope(cluster, given, known))
         wanted = {each: wanted[each] for each in partitions}
     starts, ends = offsets.bounds(cluster, partitions)
     if wanted is None and given["to_offset"] is not None:
@@ -191,13 +192,13 @@ def _moment(given: Mapping[str, Any], now_ms: int) -> int | None:
     return parse_time(given["to_moment"], now_ms) if given["to_moment"] else None
 
 
-def _scope(cluster: Cluster, given: Mapping[str, Any], before: Mapping[tuple[str, int], int]) -> list[tuple[str, int]]:
+def _scope(cluster: Cluster, given: Mapping[str, Any], known: Collection[tuple[str, int]]) -> list[tuple[str, int]]:
     from coordinatord.monitoring.admin.connection import AdminError
     from coordinatord.monitoring.admin.offsets import partitions_of
     from coordinatord.monitoring.admin.reset import partitions_named
 
     if not given["topics"]:
-        return list(before)
+        return list(known)
     named, topics = partitions_named(given["topics"])
     there, missing = partitions_of(cluster, topics)
     if missing:

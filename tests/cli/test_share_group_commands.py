@@ -89,6 +89,19 @@ def test_list_describe_and_members(kafka: Kafka, command: Command) -> None:
     assert (row["client_id"], row["assigned"]) == ("picker", {TOPIC: [0, 1]})
 
 
+def test_a_share_partition_without_a_start_offset(kafka: Kafka, command: Command) -> None:
+    """The group has been given it, and has read nothing of it."""
+    member = worked(kafka)
+    wait_until(lambda: assigned(member), "the member to have its partitions")
+    kafka.share_group(GROUP).kick("picker")
+    assert start_offsets(command) == {0: 2, 1: None}
+    plan = command("groups", "reset-offsets", GROUP, "--all-topics", "--to-latest")
+    assert f"{GROUP} {TOPIC} 1 - 0 -" in [" ".join(line.split()) for line in plan.splitlines()]
+    assert "would be deleted" in command("groups", "delete-offsets", GROUP, "--topic", TOPIC)
+    [row] = rows(command, "lag", GROUP)
+    assert row["partition"] == 0
+
+
 def test_several_members_of_a_partition_are_counted(kafka: Kafka, command: Command) -> None:
     members = [worked(kafka), Member(kafka, "second"), Member(kafka, "third")]
     wait_until(lambda: all(assigned(member) for member in members), "all members to have partitions")

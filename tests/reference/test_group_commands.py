@@ -9,8 +9,7 @@ import io
 import json
 import subprocess
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,10 @@ from kafka.structs import OffsetAndMetadata
 
 from coordinatord.cli import cli
 from tests.reference.broker import KafkaBroker
+from tests.reference.commands import Tool
 
 pytestmark = pytest.mark.reference
 
-SOURCE = Path(__file__).parent / "java" / "GroupCommands.java"
-SEPARATOR = "\x1e"
 HOUR_MS = 3_600_000
 RECORDS = 30
 """Of each partition, an hour apart: what a duration before now selects stays the same for half an hour. The last one is
@@ -33,34 +31,6 @@ an hour old.
 """
 COMMITTED = {("orders", 0): 5, ("orders", 1): 12, ("payments", 0): 30, ("gone-by", 0): 3}
 """orders-2 and payments-1 are not committed; of gone-by, the first ten records were deleted since."""
-
-
-@dataclass
-class Tool:
-    """Kafka's tool, many commands in one process."""
-
-    libs: Path
-    bootstrap: str
-    lines: list[str] = field(default_factory=list)
-
-    def ask(self, *commands: Sequence[str]) -> list[str]:
-        """What each command prints."""
-        command = [
-            "java",
-            "-Xmx256m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
-            "-cp",
-            f"{self.libs}/*",
-            str(SOURCE),
-        ]
-        lines = ["\t".join(("--bootstrap-server", self.bootstrap, "--timeout", "120000", *each)) for each in commands]
-        done = subprocess.run(
-            command, input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=300, check=True
-        )
-        found = done.stdout.split(f"\n{SEPARATOR}\n")[:-1]
-        assert len(found) == len(commands), done.stderr[-4000:]
-        return found
 
 
 @dataclass

@@ -11,8 +11,10 @@ from coordinatord.monitoring.admin.groups import Group
 TopicPartition = tuple[str, int]
 
 
-def offsets_of(cluster: Cluster, group: Group) -> dict[TopicPartition, int]:
-    """Return the offset at which the group goes on, by partition. Raises AdminError."""
+def offsets_of(cluster: Cluster, group: Group) -> dict[TopicPartition, int | None]:
+    """Return the offset at which the group goes on, by partition; None for a share partition without a start offset.
+    Raises AdminError.
+    """
     if group.is_shared:
         return {each: it.start_offset for each, it in share_offsets.described(cluster, group.group_id).items()}
     return {each: it.offset for each, it in offsets.committed(cluster, group.group_id).items()}

@@ -54,6 +54,8 @@ class ShareLooks:
         for name, group in groups.items():
             rows = []
             for (topic, number), it in sorted(shared[name].items()):
+                if it.start_offset is None:
+                    continue
                 look = Look(now_ms, it.start_offset, ends.get((topic, number)), it.lag, len(group.members))
                 looks = kept[name, topic, number] = self._with((name, topic, number), look)
                 rows.append(standing(name, topic, number, looks, now_ms, rules=self.rules))

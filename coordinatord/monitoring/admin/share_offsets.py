@@ -31,14 +31,16 @@ TopicPartition = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A share partition. `lag` is None where the cluster is older than that (Kafka 4.2), or cannot tell it now."""
+    """A share partition. `start_offset` is None before share.auto.offset.reset was applied, `lag` also where the
+    cluster is older than that (Kafka 4.2), or cannot count it now.
+    """
 
-    start_offset: int
+    start_offset: int | None
     lag: int | None = None
 
 
 def described(cluster: Cluster, group: str) -> dict[TopicPartition, Shared]:
-    """Return the share partitions of a group that have a start offset. Raises AdminError."""
+    """Return the share partitions of a group. Raises AdminError."""
     node_id = cluster.coordinator(group)
     request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group, None)])
 
@@ -50,9 +52,9 @@ def described(cluster: Cluster, group: str) -> dict[TopicPartition, Shared]:
                 if each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     continue  # a topic that was deleted
                 code = code or each.error_code
-                if each.start_offset >= 0:
-                    lag = each.lag if each.lag >= 0 else None
-                    found[topic.topic_name, each.partition_index] = Shared(each.start_offset, lag)
+                start_offset = each.start_offset if each.start_offset >= 0 else None
+                lag = each.lag if start_offset is not None and each.lag >= 0 else None
+                found[topic.topic_name, each.partition_index] = Shared(start_offset, lag)
         return (0 if code == ErrorCode.GROUP_ID_NOT_FOUND else code), found
 
     return patiently(attempt, f"group {group}")
