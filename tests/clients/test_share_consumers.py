@@ -1,11 +1,13 @@
-"""Share consumers of confluent-kafka (librdkafka) and a coordinatord: each record once, also after a SIGKILL."""
+"""Share consumers of confluent-kafka (librdkafka) and a coordinatord: each record once, also after a SIGKILL. Of two
+workers each leads a partition; the state of a share partition may be with either.
+"""
 
 from __future__ import annotations
 
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 
 from tests.clients.librdkafka import admin_client
 from tests.daemon import Daemon, running
+from tests.server.workers.processes import kill_worker
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.clients
@@ -32,10 +35,10 @@ def confluent_kafka() -> Any:
     return confluent_kafka
 
 
-@pytest.fixture
-def daemon(tmp_path: Path, confluent_kafka: Any) -> Iterator[Daemon]:
+@pytest.fixture(params=[1, 2], ids=["one process", "two workers"])
+def daemon(request: pytest.FixtureRequest, tmp_path: Path, confluent_kafka: Any) -> Iterator[Daemon]:
     """A daemon with a topic of two partitions that has COUNT records, and a share group that begins at the first."""
-    with running(tmp_path, SETTINGS) as made:
+    with running(tmp_path, SETTINGS, workers=request.param) as made:
         admin = KafkaAdminClient(bootstrap_servers=made.bootstrap)
         admin.create_topics({TOPIC: {"num_partitions": 2, "replication_factor": 1}})
         admin.close()
@@ -138,10 +141,24 @@ def test_released_records_come_again_and_rejected_ones_do_not(confluent_kafka: A
     assert dict(seen) == expected
 
 
+def crash(daemon: Daemon) -> None:
+    """SIGKILL of all processes, and another start."""
+    daemon.kill()
+    daemon.start()
+
+
+def crash_of_a_worker(daemon: Daemon) -> None:
+    """SIGKILL of one worker. The supervisor starts it again, and the other one serves meanwhile."""
+    if daemon.workers == 1:
+        pytest.skip("there is one process")
+    kill_worker(daemon, 1)
+
+
+@pytest.mark.parametrize("fail", [crash, crash_of_a_worker])
 def test_after_sigkill_no_acknowledged_record_comes_again_and_no_other_is_lost(
-    confluent_kafka: Any, daemon: Daemon, member: Any
+    confluent_kafka: Any, daemon: Daemon, member: Any, fail: Callable[[Daemon], None]
 ) -> None:
-    """Kill the daemon while a member has acknowledged some of the records that it has acquired."""
+    """Kill processes while a member has acknowledged some of the records that it has acquired."""
     consumer = member()
     acknowledged: set[int] = set()
     types = confluent_kafka.AcknowledgeType
@@ -156,12 +173,11 @@ def test_after_sigkill_no_acknowledged_record_comes_again_and_no_other_is_lost(
             acknowledged |= {number_of(message) for message in taken}
     while not (held := poll(consumer)):
         assert time.monotonic() < deadline_s, "nothing is left to hold"
-    daemon.kill()
-    daemon.start()
+    fail(daemon)
     left = set(range(COUNT)) - acknowledged
     assert {number_of(message) for message in held} <= left
     for message in held:
-        consumer.acknowledge(message, types.RELEASE)  # its session is gone: they are released already
+        consumer.acknowledge(message, types.RELEASE)  # if its session is gone, they are released already
     # Each of the two has a partition for itself.
     consumers = consumer, member()
     again: set[int] = set()

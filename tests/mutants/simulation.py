@@ -180,7 +180,7 @@ MUTANTS: dict[str, Mutant] = {
         SHARE + "partition.step:_initialize", "partition.start_offset = start",
         "partition.start_offset = max(0, start - 1)", 2, "share"),
     "an acknowledgement is answered before it is durable": _lived(
-        SHARE + "local_persister:_Call._finish", "self._epoch, lambda", "0, lambda", 7, "share"),
+        SHARE + "state_persister:_Call._finish", "self._epoch, lambda", "0, lambda", 7, "share"),
     "acknowledgements are not persisted": _lived(
         SHARE + "leader:SharePartitionActor._write", "_joined(write.batches)", "()", 0, "share"),
     "released records are not delivered again": _lived(

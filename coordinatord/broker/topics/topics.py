@@ -12,7 +12,7 @@ from coordinatord.broker.log.config import LogConfig
 from coordinatord.broker.log.data_dir import DataDirectory
 from coordinatord.broker.log.partition_log import PartitionLog
 from coordinatord.broker.log.writer import LogWriter
-from coordinatord.broker.topics.catalogue import Catalogue, internal_configs
+from coordinatord.broker.topics.catalogue import Catalogue, Topic, internal_configs
 from coordinatord.broker.topics.configs import Configs
 from coordinatord.broker.topics.describe import Describing
 from coordinatord.broker.topics.fetch import FetchRequestHandler, ScheduleAt
@@ -80,6 +80,8 @@ class Topics:
                 lambda ms, callback: schedule_at(now_ms() + ms, callback),
             )  # fmt: skip
             self._follow(self.catalogue)
+        self.made_elsewhere: dict[str, Callable[[], object]] = {}
+        """The callbacks for topics of coordinators that other processes create, by the topic's name."""
         self.broker_configs.follow(self._use)
         self._groups_are_loaded = False
         self._listeners: list[Callable[[str, bytes], object]] = []
@@ -103,7 +105,7 @@ class Topics:
             self.producing.verifies = settings.transaction_partition_verification_enable
 
     def _follow(self, catalogue: SharedCatalogue) -> None:
-        """Subscribe to topic deletions by other processes, and follow them here."""
+        """Subscribe to new and deleted topics of other processes."""
 
         def gone(topics: list[tuple[str, bytes]]) -> None:
             for name, topic_id in topics:
@@ -112,6 +114,11 @@ class Topics:
             # effects.
             self.writer.hold(self.writer.epoch, catalogue.followed)
 
+        def added(topic: Topic) -> None:
+            if topic.name in self.made_elsewhere:
+                self.made_elsewhere[topic.name]()
+
+        catalogue.on_added = added
         catalogue.on_removed = self.writer.delete
         catalogue.on_gone = gone
 

@@ -6,7 +6,8 @@ leader.py           the share partitions that this node leads: the shell around 
 redeliveries.py     the ledger of records that are delivered again, and why
 members.py          the end of a session, by a request or with its connection
 persister.py        the interface between share partitions and the store of their state (Kafka's Persister)
-local_persister.py  the persister of a process that is its own share coordinator
+state_persister.py  the persister of a node: its own share coordinator, and those of other nodes
+state_requests.py   the requests to share coordinators of other nodes
 coordinator/        the share coordinator: the store in `__share_group_state`
 apis/               the requests of the family
 """

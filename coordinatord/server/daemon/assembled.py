@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from coordinatord.base.config import Settings
 from coordinatord.base.observe.admin import AdminServer
 from coordinatord.base.observe.metrics import Metrics
 from coordinatord.coordination.runtime.loading import Loading
+from coordinatord.coordination.runtime.partitions import Partitions
 from coordinatord.coordination.runtime.runtime import Runtime
-from coordinatord.server.control.node import Node
+from coordinatord.coordination.runtime.topic_log import TopicLog
+from coordinatord.server.control.node import Node, Share
+from coordinatord.server.daemon.compaction import Compaction
 from coordinatord.server.daemon.secured import Listening
+from coordinatord.transport.cluster.peers import Peers, SeatPeers
+
+
+class AssembledShare(Share, Protocol):
+    """The share groups of a daemon (share.ShareState)."""
+
+    def begin_periodic_work(self, daemon: Assembled) -> None: ...
 
 
 class Assembled(Node, Protocol):
@@ -34,3 +45,24 @@ class Assembled(Node, Protocol):
 
     @property
     def admin(self) -> AdminServer | None: ...
+
+    @property
+    def compaction(self) -> Compaction: ...
+
+    @property
+    def peers(self) -> Peers | SeatPeers | None: ...
+
+    @property
+    def share(self) -> AssembledShare | None: ...
+
+    def log_of(self, topic: str, buffer_bytes: int) -> TopicLog:
+        """Return the log of a coordinator, in a topic."""
+
+    def partitions_of(self, topic: str, count: int) -> Partitions:
+        """Return the states of the partitions of a coordinator's topic."""
+
+    def spawn(self, work: Awaitable[None]) -> None:
+        """Run work in a task; if it fails, the daemon stops."""
+
+    def every(self, seconds: float, work: Callable[[], object]) -> None:
+        """Call `work` every `seconds`."""

@@ -178,8 +178,6 @@ class Daemon:
             from coordinatord.server.daemon.share import ShareState
 
             self.share = ShareState(self)
-        elif "share" in self.settings.group_coordinator_rebalance_protocols:
-            self._log.warning("share groups are not served by several workers or on PostgreSQL")
 
     def _assemble_groups(self) -> None:
         """Make the group coordinator and its ledger."""
@@ -224,6 +222,7 @@ class Daemon:
             markers=self._spread_markers(),
             new_producer_id=self.topics.producer_ids.next,
         )
+        self.topics.made_elsewhere[TRANSACTION_TOPIC] = self.transactions.topic_made
         self.participants: TransactionCoordinator = self.transactions
         if self.peers is not None:
             from coordinatord.coordination.transactions.remote_transactions import SpreadTransactions
@@ -323,7 +322,7 @@ class Daemon:
             connection = lambda: Connection(self.door, LISTENER)  # noqa: E731
             self._servers.append(await self.loop.create_unix_server(connection, sock=part.peer_socket))
             admin_url = "" if self.admin is None else self.admin.url
-            await take_up_line(part, self.loop, self.topics, self.transactions.topic_made, self, admin_url)
+            await take_up_line(part, self.loop, self.topics, self, admin_url)
         self.begin()
 
     def begin(self) -> None:

@@ -78,11 +78,10 @@ def serves_consumer_protocol(settings: Settings) -> bool:
 
 
 def serves_share_groups(settings: Settings) -> bool:
-    """Return whether group.coordinator.rebalance.protocols contains share groups, and this process can serve them: one
-    that is alone, on a directory.
+    """Return whether group.coordinator.rebalance.protocols contains share groups, and this process can serve them: not
+    on PostgreSQL.
     """
-    is_alone = settings.workers == 1 and settings.storage == "directory"
-    return is_alone and "share" in settings.group_coordinator_rebalance_protocols
+    return settings.storage == "directory" and "share" in settings.group_coordinator_rebalance_protocols
 
 
 def offered(handlers: Iterable[int], settings: Settings) -> set[int]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from coordinatord.server.daemon.expiry import expire_offsets
+
+if TYPE_CHECKING:
+    from coordinatord.server.daemon.assembled import Assembled
 
 CLOCK_INTERVAL_S: Final = 1.0
 
@@ -12,7 +15,7 @@ LEAST_CLEANER_BACKOFF_S: Final = 0.01
 """Shortest pause of the cleaner in seconds. With a log.cleaner.backoff.ms of 0 Kafka's cleaner never pauses."""
 
 
-def begin_periodic_work(daemon: Any) -> None:
+def begin_periodic_work(daemon: Assembled) -> None:
     """Start everything that recurs, each with its interval in the settings. `daemon` is an assembled daemon.Daemon."""
     settings, every = daemon.settings, daemon.every
     if daemon.now_ms is daemon.clock:  # another clock is advanced by the caller that passed it
@@ -27,5 +30,4 @@ def begin_periodic_work(daemon: Any) -> None:
     expiry_s = settings.offsets_retention_check_interval_ms / 1000
     daemon.spawn(expire_offsets(daemon.topics.group_configs, daemon.coordinator, expiry_s))
     if daemon.share is not None:
-        every(settings.share_coordinator_state_topic_prune_interval_ms / 1000, daemon.share.coordinator.prune)
-        daemon.spawn(daemon.share.repeat_snapshots())
+        daemon.share.begin_periodic_work(daemon)

@@ -1,14 +1,15 @@
 """The share coordinator of a daemon, and the delivery of records to share groups: their assembly, their requests, their
 periodic work.
 
-Imported only if share groups are served. They are not yet served by several workers or on PostgreSQL: another node
-would have to persist their state.
+Imported only if share groups are served. Of several nodes, the leader of a topic partition delivers its records to
+share groups; their state is with the leader of the key's partition of `__share_group_state`, which may be another node
+(coordination/share/state_persister.py).
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from coordinatord.base.budget import Budget
 from coordinatord.broker.topics.names import SHARE_TOPIC
@@ -19,27 +20,29 @@ from coordinatord.coordination.share.apis.state import APIS, ShareStateApis
 from coordinatord.coordination.share.coordinator.coordinator import ShareCoordinator, coordinator_key, parse_key
 from coordinatord.coordination.share.coordinator.state import ShareCoordinatorSettings
 from coordinatord.coordination.share.delivery import ShareDelivery
+from coordinatord.coordination.share.end_offsets import PartitionEnds
 from coordinatord.coordination.share.leader import ShareKey
-from coordinatord.coordination.share.local_persister import LocalPersister
 from coordinatord.coordination.share.persister import UNINITIALIZED_START_OFFSET
 from coordinatord.coordination.share.redeliveries import Redeliveries
+from coordinatord.coordination.share.state_persister import StatePersister
 from coordinatord.transport.net.lazy_handlers import Handler, lazy_handlers
 from kafka_wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from coordinatord.broker.topics import Topics
     from coordinatord.coordination.group.consumer.state import GroupEnvironment
     from coordinatord.coordination.service.groups import Coordinator
+    from coordinatord.server.daemon.assembled import Assembled
 
 
 class ShareState:
     """The share coordinator, the persister on it, and the share partitions that the persister stores."""
 
-    def __init__(self, daemon: Any) -> None:
-        """`daemon`: a daemon.Daemon whose topics are assembled."""
+    def __init__(self, daemon: Assembled) -> None:
+        """`daemon`: a daemon.Daemon whose topics are assembled, and not yet its groups."""
         settings = daemon.settings
         self.settings = settings
-        self.topics: Topics = daemon.topics
+        self.topics = daemon.topics
+        others = None if daemon.peers is None else (daemon.nodes, daemon.peers)
         self.coordinator = ShareCoordinator(
             daemon.runtime,
             daemon.log_of(SHARE_TOPIC, settings.share_coordinator_load_buffer_size),
@@ -48,7 +51,9 @@ class ShareState:
             max_share_partitions=settings.max_share_partitions,
             topics=daemon.topics,
         )
-        self.persister = LocalPersister(self.coordinator, daemon.topics, daemon.timers, daemon.loop.call_soon)
+        daemon.topics.made_elsewhere[SHARE_TOPIC] = self.coordinator.topic_made
+        self.persister = StatePersister(self.coordinator, daemon.topics, daemon.timers, daemon.loop.call_soon, others)
+        self.ends = PartitionEnds(daemon.topics.catalogue, others)
         daemon.topics.on_deleted(self.coordinator.topic_deleted)
         self.delivery = ShareDelivery(
             settings, daemon.topics, daemon.nodes, daemon.runtime, self.persister, daemon.timers.wait_alarm
@@ -67,7 +72,7 @@ class ShareState:
         """Return the handlers by API key: of the share coordinator, and of the share groups that use it."""
 
         def offsets() -> ShareOffsets:
-            return ShareOffsets(groups, surroundings.topics, self.end_offset, self.settings)
+            return ShareOffsets(groups, surroundings.topics, self.ends, self.settings)
 
         return {
             **lazy_handlers(APIS, lambda: ShareStateApis(self.coordinator, self.topics)),
@@ -84,13 +89,6 @@ class ShareState:
     def states(self, coordinator: Coordinator) -> ShareStates:
         """Return the state of share partitions, for groups."""
         return ShareStates(coordinator, self.persister)
-
-    def end_offset(self, topic_id: bytes, index: int) -> int | ErrorCode:
-        """Return the high watermark of a partition; or the error if there is no such partition."""
-        topic = self.topics.catalogue.by_id.get(topic_id)
-        if topic is None or not 0 <= index < len(topic.partitions):
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return topic.partitions[index].log.high_watermark
 
     def start_offset(self, key: ShareKey) -> int:
         """Return the start offset of a share partition as it is stored, -1 if there is none."""
@@ -111,7 +109,14 @@ class ShareState:
             return None
         return self.coordinator.partitions.of(coordinator_key(group_id, topic_id, partition))
 
-    async def repeat_snapshots(self) -> None:
+    # Periodic work
+
+    def begin_periodic_work(self, daemon: Assembled) -> None:
+        """Prune the topic from time to time, and repeat snapshots of cold share partitions."""
+        daemon.every(self.settings.share_coordinator_state_topic_prune_interval_ms / 1000, self.coordinator.prune)
+        daemon.spawn(self._repeat_snapshots())
+
+    async def _repeat_snapshots(self) -> None:
         """Repeat the snapshots of cold share partitions, in slices; for ever."""
         interval_ms = self.settings.share_coordinator_cold_partition_snapshot_interval_ms
         while True:

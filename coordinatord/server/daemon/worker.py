@@ -18,8 +18,6 @@ from urllib.parse import urlsplit
 from coordinatord.broker.log.errors import LogError
 from coordinatord.broker.metadata.log import MetadataLog
 from coordinatord.broker.topics import Topics
-from coordinatord.broker.topics.catalogue import Topic
-from coordinatord.broker.topics.names import TRANSACTION_TOPIC
 from coordinatord.broker.topics.shared_catalogue import SharedCatalogue
 from coordinatord.transport.cluster.moved_partitions import MovedPartitions
 from coordinatord.transport.cluster.shared import Shared
@@ -93,7 +91,6 @@ async def take_up_line(
     part: WorkerConfig,
     loop: asyncio.AbstractEventLoop,
     topics: Topics,
-    transaction_topic_made: Callable[[], object],
     daemon: Daemon,
     admin_url: str,
 ) -> None:
@@ -111,11 +108,6 @@ async def take_up_line(
         except (LogError, OSError) as error:
             daemon.log_failed(error)
 
-    def added(topic: Topic) -> None:
-        if topic.name == TRANSACTION_TOPIC:
-            transaction_topic_made()
-
-    catalogue.on_added = added
     _, channel = await loop.create_connection(
         lambda: ControlChannel(follow, lambda: daemon.request_stop("the supervisor is gone")), sock=part.control_channel
     )

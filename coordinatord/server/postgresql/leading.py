@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from coordinatord.base.config import Settings
 from coordinatord.broker.log import leader_epoch_cache
@@ -15,7 +14,7 @@ from coordinatord.broker.topics import catalogue_file
 from coordinatord.broker.topics.catalogue import internal_configs
 from coordinatord.broker.topics.catalogue_file import Content, Entry
 from coordinatord.broker.topics.group_configs import FILE as GROUPS
-from coordinatord.broker.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from coordinatord.broker.topics.names import OFFSETS_TOPIC
 from coordinatord.broker.topics.shared_catalogue import SharedCatalogue
 from coordinatord.server.postgresql.serving_node import ServingNode
 from coordinatord.server.postgresql.sharing import LOOK_S, Looked, SharedFiles, holders
@@ -66,10 +65,6 @@ def follow(shared: SharedFiles, daemon: ServingNode) -> None:
     assert isinstance(catalogue, SharedCatalogue)
     assert isinstance(nodes, SeatedNodes)
 
-    def added(topic: Any) -> None:
-        if topic.name == TRANSACTION_TOPIC:
-            daemon.transactions.topic_made()
-
     def take_over(looked: Looked) -> None:
         try:
             shared.nodes = looked.nodes  # together with the leaders: responses to clients must be consistent
@@ -82,9 +77,6 @@ def follow(shared: SharedFiles, daemon: ServingNode) -> None:
         except (LogError, OSError) as error:
             daemon.log_failed(error)
 
-    catalogue.on_added = added
-    if TRANSACTION_TOPIC in catalogue.by_name:
-        daemon.transactions.topic_made()
     shared.begin(
         lambda looked: daemon.loop.call_soon_threadsafe(take_over, looked),
         lambda error: daemon.loop.call_soon_threadsafe(daemon.log_failed, error),

@@ -9,7 +9,6 @@ from typing import Protocol
 from coordinatord.base.observe.metrics import Metrics
 from coordinatord.broker.metadata.log import MetadataLog
 from coordinatord.broker.topics import Topics
-from coordinatord.coordination.transactions.coordinator import Transactions
 from coordinatord.transport.cluster.nodes import Nodes
 
 
@@ -30,9 +29,6 @@ class ServingNode(Protocol):
 
     @property
     def metadata(self) -> MetadataLog: ...
-
-    @property
-    def transactions(self) -> Transactions: ...
 
     def log_failed(self, error: BaseException) -> None:
         """Stop the daemon: its log can no longer be written."""

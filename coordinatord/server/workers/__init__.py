@@ -27,6 +27,12 @@ groups' members continue in their generation.
 each other the same requests as Kafka's brokers: AddPartitionsToTxn (is the partition part of the transaction?) and
 WriteTxnMarkers, over a Unix socket of each worker, and retry until they succeed.
 
+**Share groups.** The worker that leads a topic partition delivers its records. The state of a share partition is with
+the leader of its key's partition of `__share_group_state`: workers send each other the requests of Kafka's brokers for
+it (coordination/share/state_persister.py). The leader epoch of a partition stays when its worker dies, as nothing is
+lost: a dead worker sends nothing, and what it had sent is read before the first request of its successor, which first
+has to start. So a late write cannot follow the successor's read.
+
 **Moves.** A test may move the coordinator of a group to another worker (server/control/partition_move.py,
 `test.control.enable`): one partition of `__consumer_offsets`, and with it that of `__rebalances`, goes from one process
 to another while both run (broker/log/partition_transfer.py). Without such tests every partition stays at the worker

@@ -57,7 +57,8 @@ IN_SLICES: Final = frozenset(
     {
         ApiKey.METADATA, ApiKey.LIST_OFFSETS, ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS,
         ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS,
-        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.ALTER_CLIENT_QUOTAS, ApiKey.INITIALIZE_SHARE_GROUP_STATE, ApiKey.READ_SHARE_GROUP_STATE,
+        ApiKey.WRITE_SHARE_GROUP_STATE, ApiKey.DELETE_SHARE_GROUP_STATE, ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
     }
 )  # fmt: skip
 """APIs whose handlers work in slices: their requests may have any number of elements."""

@@ -235,12 +235,6 @@ class Node:
         daemon.nodes.advertise(LISTENER, *((f"node-{n}", FIRST_PORT) for n in range(count)))
         if part is not None:
             catalogue: Any = daemon.topics.catalogue
-
-            def added(topic: Any) -> None:
-                if topic.name == coordinatord.server.daemon.daemon.TRANSACTION_TOPIC:
-                    daemon.transactions.topic_made()
-
-            catalogue.on_added = added
             machine.shared.told.append(lambda: self._heard(daemon))
             catalogue.refresh()
         world.story.say(self.name, f"starts (life {self.life})")

@@ -4,7 +4,6 @@ delete the start offsets of share groups. The share coordinator keeps them; the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -13,6 +12,7 @@ from coordinatord.coordination.group.consumer.topics import Topics
 from coordinatord.coordination.group.share.events import AlterShareOffsets, DeleteShareOffsets, ShareOffsetsDeleted
 from coordinatord.coordination.service.groups import GroupActor
 from coordinatord.coordination.service.share_states import Errors, ShareStates
+from coordinatord.coordination.share.end_offsets import EndOffsets, PartitionEnds
 from coordinatord.coordination.share.persister import (
     UNINITIALIZED_DELIVERY_COMPLETE_COUNT,
     UNINITIALIZED_START_OFFSET,
@@ -42,9 +42,6 @@ from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode, message_of
 from kafka_wire.registry import error_response
 
-EndOffset = Callable[[bytes, int], int | ErrorCode]
-"""The high watermark of a partition, by the id of its topic; or the error if it is not here."""
-
 SHARE_OFFSETS_APIS = (
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
     ApiKey.ALTER_SHARE_GROUP_OFFSETS,
@@ -57,11 +54,11 @@ NO_LAG = -1
 class ShareOffsets:
     """The handlers."""
 
-    def __init__(self, states: ShareStates, topics: Topics, end_offset: EndOffset, settings: Settings) -> None:
+    def __init__(self, states: ShareStates, topics: Topics, ends: PartitionEnds, settings: Settings) -> None:
         self.states = states
         self.coordinator = states.coordinator
         self.topics = topics
-        self.end_offset = end_offset
+        self.ends = ends
         self.max_group_id_bytes = settings.group_id_max_bytes
 
     def handlers(self) -> dict[int, Any]:
@@ -79,10 +76,14 @@ class ShareOffsets:
         groups: list[DescribeShareGroupOffsetsResponseGroup | None] = [None] * len(request.groups)
         waiting = set[int]()
 
-        def done(place: int, asked: dict[bytes, str], summaries: list[PartitionSummary]) -> None:
+        def summarized(place: int, asked: dict[bytes, str], summaries: list[PartitionSummary]) -> None:
+            needed = [(each.topic_id, each.partition) for each in summaries if _has_lag(each)]
+            self.ends.ask(needed, partial(done, place, asked, summaries))
+
+        def done(place: int, asked: dict[bytes, str], summaries: list[PartitionSummary], ends: EndOffsets) -> None:
             group = groups[place]
             assert group is not None
-            group.topics[:0] = self._described(asked, summaries)
+            group.topics[:0] = _described(asked, summaries, ends)
             waiting.discard(place)
             if not waiting:
                 context.reply(DescribeShareGroupOffsetsResponse(groups=[each for each in groups if each is not None]))
@@ -92,7 +93,7 @@ class ShareOffsets:
             groups[place], asked, partitions = self._asked(each)
             if partitions:
                 waiting.add(place)
-                calls.append((each.group_id, partitions, partial(done, place, asked)))
+                calls.append((each.group_id, partitions, partial(summarized, place, asked)))
         if not calls:
             return DescribeShareGroupOffsetsResponse(groups=[each for each in groups if each is not None])
         for call in calls:
@@ -130,30 +131,6 @@ class ShareOffsets:
             names[topic.topic_id] = topic.name
             partitions += [(topic.topic_id, each) for each in asked.partitions]
         return group, names, partitions
-
-    def _described(
-        self, names: dict[bytes, str], summaries: list[PartitionSummary]
-    ) -> list[DescribeShareGroupOffsetsResponseTopic]:
-        topics: dict[bytes, DescribeShareGroupOffsetsResponseTopic] = {}
-        for each in summaries:
-            topic = topics.get(each.topic_id)
-            if topic is None:
-                name = names[each.topic_id]
-                topic = topics[each.topic_id] = DescribeShareGroupOffsetsResponseTopic(name, each.topic_id)
-            topic.partitions.append(self._partition(each))
-        return list(topics.values())
-
-    def _partition(self, summary: PartitionSummary) -> DescribeShareGroupOffsetsResponsePartition:
-        """Return a partition's start offset and lag. An error of the share coordinator counts as no offset."""
-        index, start, complete = summary.partition, summary.start_offset, summary.delivery_complete_count
-        if summary.error is not ErrorCode.NONE:
-            return DescribeShareGroupOffsetsResponsePartition(index, UNINITIALIZED_START_OFFSET)
-        if start == UNINITIALIZED_START_OFFSET or complete == UNINITIALIZED_DELIVERY_COMPLETE_COUNT:
-            return DescribeShareGroupOffsetsResponsePartition(index, start, summary.leader_epoch, NO_LAG)
-        end = self.end_offset(summary.topic_id, index)
-        if isinstance(end, ErrorCode):
-            return DescribeShareGroupOffsetsResponsePartition(index, error_code=end, error_message=message_of(end))
-        return DescribeShareGroupOffsetsResponsePartition(index, start, summary.leader_epoch, end - start - complete)
 
     # AlterShareGroupOffsets
 
@@ -227,6 +204,42 @@ class ShareOffsets:
     def _reply(self, context: RequestContext, actor: GroupActor, response: Any) -> None:
         """Respond to a parked request when the group's records are durable."""
         self.coordinator.parked.answer_at(actor.epoch, [(context, response)])
+
+
+def _described(
+    names: dict[bytes, str], summaries: list[PartitionSummary], ends: EndOffsets
+) -> list[DescribeShareGroupOffsetsResponseTopic]:
+    topics: dict[bytes, DescribeShareGroupOffsetsResponseTopic] = {}
+    for each in summaries:
+        topic = topics.get(each.topic_id)
+        if topic is None:
+            name = names[each.topic_id]
+            topic = topics[each.topic_id] = DescribeShareGroupOffsetsResponseTopic(name, each.topic_id)
+        topic.partitions.append(_partition(each, ends))
+    return list(topics.values())
+
+
+def _has_lag(summary: PartitionSummary) -> bool:
+    """Return whether the lag of a partition can be counted: its state is known, and members have read it."""
+    return (
+        summary.error is ErrorCode.NONE
+        and summary.start_offset != UNINITIALIZED_START_OFFSET
+        and summary.delivery_complete_count != UNINITIALIZED_DELIVERY_COMPLETE_COUNT
+    )
+
+
+def _partition(summary: PartitionSummary, ends: EndOffsets) -> DescribeShareGroupOffsetsResponsePartition:
+    """Return a partition's start offset and lag. An error of the share coordinator counts as no offset."""
+    index, start = summary.partition, summary.start_offset
+    if summary.error is not ErrorCode.NONE:
+        return DescribeShareGroupOffsetsResponsePartition(index, UNINITIALIZED_START_OFFSET)
+    if not _has_lag(summary):
+        return DescribeShareGroupOffsetsResponsePartition(index, start, summary.leader_epoch, NO_LAG)
+    end = ends[summary.topic_id, index]
+    if isinstance(end, ErrorCode):
+        return DescribeShareGroupOffsetsResponsePartition(index, error_code=end, error_message=message_of(end))
+    lag = end - start - summary.delivery_complete_count
+    return DescribeShareGroupOffsetsResponsePartition(index, start, summary.leader_epoch, lag)
 
 
 def _add_errors(topic: AlterShareGroupOffsetsResponseTopic, failed: dict[tuple[bytes, int], Any]) -> None:

@@ -7,15 +7,17 @@ empty response, and of a partition that occurs more than once the response has t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from coordinatord.broker.log.errors import LogFailed
+from coordinatord.coordination.runtime.error_responses import unavailable
 from coordinatord.coordination.share.coordinator import events
 from coordinatord.coordination.share.coordinator.coordinator import ShareCoordinator, coordinator_key
 from coordinatord.coordination.share.coordinator.result import Reply
-from coordinatord.coordination.share.local_persister import Topics
 from coordinatord.coordination.share.persister import PartitionError, PartitionState, PartitionSummary, StateBatch
+from coordinatord.coordination.share.state_persister import Topics
 from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps
 from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api import delete_share_group_state as delete
@@ -26,6 +28,9 @@ from kafka_wire.api import write_share_group_state as write
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode, message_of
 from kafka_wire.registry import error_response
+
+FEW: Final = 10
+"""A request of more partitions is served in slices."""
 
 
 class _Api(NamedTuple):
@@ -51,11 +56,32 @@ class ShareStateApis:
 
     def _handler(self, api: _Api) -> Callable[[RequestContext, Any], Any]:
         def handle(context: RequestContext, request: Any) -> Any:
-            return CooperativeTask(self._serve(context, request, api), is_change=True)
+            if sum(len(topic.partitions) for topic in request.topics) > FEW:
+                return CooperativeTask(self._in_slices(context, request, api), is_change=True)
+            steps = self._steps(context, request, api)
+            while True:
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    return self._respond(context, *end.value)
 
         return handle
 
-    def _serve(self, context: RequestContext, request: Any, api: _Api) -> TaskSteps:
+    def _in_slices(self, context: RequestContext, request: Any, api: _Api) -> TaskSteps:
+        epoch, response = yield from self._steps(context, request, api)
+        self.coordinator.parked.answer_at(epoch, [(context, response)])
+        return None
+
+    def _respond(self, context: RequestContext, epoch: int, response: Any) -> Any:
+        """Return the response, or hold it until it is durable: the node's next request does not wait for that."""
+        gate = self.coordinator.gate
+        if epoch <= gate.flushed_epoch or gate.has_flushed(epoch):
+            return response
+        context.answer_at(epoch, response, partial(unavailable, context.codec, context.keep()))
+        return None
+
+    def _steps(self, context: RequestContext, request: Any, api: _Api) -> Generator[None, None, tuple[int, Any]]:
+        """Return the response, and the flush epoch for which it waits."""
         results: dict[bytes, dict[int, Reply]] = {}
         epoch = 0
         for topic in () if _is_empty(request) else request.topics:
@@ -63,7 +89,7 @@ class ShareStateApis:
                 try:
                     result, written = self._run(request.group_id, topic.topic_id, part, api)
                 except LogFailed:
-                    return error_response(request, context.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                    return 0, error_response(request, context.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
                 results.setdefault(topic.topic_id, {})[part.partition] = result
                 epoch = max(epoch, written)
                 yield None
@@ -71,8 +97,7 @@ class ShareStateApis:
             api.topic_result(topic_id, [api.partition_result(each) for each in parts.values()])
             for topic_id, parts in results.items()
         ]
-        self.coordinator.parked.answer_at(epoch, [(context, api.response(topics))])
-        return None
+        return epoch, api.response(topics)
 
     def _run(self, group_id: str, topic_id: bytes, part: Any, api: _Api) -> tuple[Reply, int]:
         """Return the result of a step, and the flush epoch for which it waits."""

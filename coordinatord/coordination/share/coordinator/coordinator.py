@@ -154,12 +154,18 @@ class ShareCoordinator(Actors[SharePartitionActor]):
                 return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return ErrorCode.NONE
 
+    def topic_made(self) -> None:
+        """Use `__share_group_state` if another node has created it: it is still empty."""
+        if not self.partitions:
+            self.partitions.made(self.topics.share_partitions or 0)
+
     # Requests
 
     def actor_of(self, key: str, event: events.Event) -> SharePartitionActor | ErrorCode:
         """Return the actor for a request's event; the error if this node cannot serve it now, or has no room for it.
         Only an initialisation creates a share partition.
         """
+        self.topic_made()  # another node may have created it a moment ago
         if isinstance(event, events.Initialize):
             return self.actor_for(key)
         if isinstance(event, events.Write) and self.batch_count + len(event.batches) > MAX_STATE_BATCHES:

@@ -12,7 +12,6 @@ import pytest
 from coordinatord.broker.log.simulated_disk import CrashKind
 from coordinatord.coordination.share.coordinator import coordinator as coordinator_module
 from coordinatord.coordination.share.coordinator.coordinator import coordinator_key, parse_key
-from coordinatord.coordination.share.local_persister import ATTEMPTS
 from coordinatord.coordination.share.persister import (
     InitializePartition,
     PartitionError,
@@ -21,6 +20,7 @@ from coordinatord.coordination.share.persister import (
     StateBatch,
     WritePartition,
 )
+from coordinatord.coordination.share.state_persister import ATTEMPTS
 from kafka_wire.api.delete_topics import DeleteTopicsRequest
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.share_state import ShareSnapshotValue, ShareUpdateValue

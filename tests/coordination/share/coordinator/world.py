@@ -16,7 +16,6 @@ from coordinatord.coordination.runtime.topic_log import TopicLog
 from coordinatord.coordination.share.apis.state import ShareStateApis
 from coordinatord.coordination.share.coordinator.coordinator import ShareCoordinator
 from coordinatord.coordination.share.coordinator.state import ShareCoordinatorSettings
-from coordinatord.coordination.share.local_persister import LocalPersister
 from coordinatord.coordination.share.persister import (
     InitializePartition,
     PartitionError,
@@ -27,6 +26,7 @@ from coordinatord.coordination.share.persister import (
     TopicIdPartition,
     WritePartition,
 )
+from coordinatord.coordination.share.state_persister import StatePersister
 from kafka_wire.records.share_state import decode_key, decode_value
 from tests.broker.topics.world import World as TopicsWorld
 from tests.coordination.transactions.world import Alarms
@@ -58,7 +58,7 @@ class World(TopicsWorld):
             topics=topics,
         )
         topics.on_deleted(self.share.topic_deleted)
-        self.persister = LocalPersister(self.share, topics, alarms, self.loop.call_soon)
+        self.persister = StatePersister(self.share, topics, alarms, self.loop.call_soon)
         self.handlers |= ShareStateApis(self.share, topics).handlers()
         if self.is_loaded:
             self.load()
