@@ -39,6 +39,7 @@ SETTINGS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
 }
 """What every story's broker has, ours and Kafka's; a story's own settings come on top."""
 

@@ -21,6 +21,8 @@ from kafka_wire.api.describe_groups import DescribeGroupsRequest
 from kafka_wire.api.leave_group import LeaveGroupRequest
 from kafka_wire.api.list_groups import ListGroupsRequest
 from kafka_wire.api.metadata import MetadataRequest
+from kafka_wire.api.share_group_describe import ShareGroupDescribeRequest
+from kafka_wire.api.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 
@@ -69,6 +71,11 @@ class _Cleaner:
                 left = ConsumerGroupHeartbeatRequest(group.group_id, member.member_id, _LEAVE_EPOCH, member.instance_id)
                 await self.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, left, 0)
                 await self.ask(ApiKey.LEAVE_GROUP, LeaveGroupRequest(group.group_id, member.member_id), 2)
+        described = await self.ask(ApiKey.SHARE_GROUP_DESCRIBE, ShareGroupDescribeRequest(groups), 1)
+        for group in described.groups if described else []:
+            for member in group.members:
+                left_share = ShareGroupHeartbeatRequest(group.group_id, member.member_id, _LEAVE_EPOCH)
+                await self.ask(ApiKey.SHARE_GROUP_HEARTBEAT, left_share, 1)
 
     async def topics(self) -> list[str]:
         """Delete topics; return the names of those that are left."""

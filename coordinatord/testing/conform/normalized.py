@@ -51,6 +51,16 @@ UNORDERED = {
     ("ListConfigResourcesResponse", "config_resources"),
     ("ListTransactionsResponse", "transaction_states"),
     ("ConsumerGroupDescribeResponse", "groups"),
+    ("ShareGroupDescribeResponse", "groups"),
+    ("ShareFetchResponse", "responses"),
+    ("ShareFetchableTopicResponse", "partitions"),
+    ("ShareAcknowledgeResponse", "responses"),
+    ("ShareAcknowledgeTopicResponse", "partitions"),
+    ("DescribeShareGroupOffsetsResponseGroup", "topics"),
+    ("DescribeShareGroupOffsetsResponseTopic", "partitions"),
+    ("AlterShareGroupOffsetsResponse", "responses"),
+    ("AlterShareGroupOffsetsResponseTopic", "partitions"),
+    ("DeleteShareGroupOffsetsResponse", "responses"),
     ("Assignment", "topic_partitions"),
     ("TopicPartitions", "partitions"),
     ("Member", "subscribed_topic_names"),
@@ -265,12 +275,14 @@ def ordered(names: Names, struct: str, field: str, items: list[Any]) -> list[Any
     """Return a list in an order that does not depend on a broker's hash maps, without other stories' groups."""
     if (struct, field) not in UNORDERED:
         return items
-    if struct in ("DeleteGroupsResponse", "ConsumerGroupDescribeResponse"):
+    if struct in ("DeleteGroupsResponse", "ConsumerGroupDescribeResponse", "ShareGroupDescribeResponse"):
         return sorted(items, key=lambda item: names.as_recorded(item.group_id))
     if struct in ("DeleteTopicsResponse", "CreatePartitionsResponse"):
         return sorted(items, key=lambda item: names.as_recorded(item.name or ""))
     if (struct, field) == ("AddPartitionsToTxnTopicResult", "results_by_partition"):
         return sorted(items, key=lambda item: item.partition_index)
+    if "Share" in struct:
+        return sorted(items, key=lambda item: _share_rank(names, item))
     if struct == "TopicData":
         return sorted(items)
     if struct == "Assignment":
@@ -301,6 +313,13 @@ def ordered(names: Names, struct: str, field: str, items: list[Any]) -> list[Any
         return (len(known), known, *told, metadata)
 
     return sorted(items, key=rank)
+
+
+def _share_rank(names: Names, item: Any) -> tuple[Any, ...]:
+    """Return the rank of a partition or topic in a response about a share group."""
+    if hasattr(item, "partition_index"):
+        return (item.partition_index,)
+    return names.as_recorded(getattr(item, "topic_name", "")), names.ids.get(item.topic_id, "T~")
 
 
 def parts(names: Names, message: Any) -> list[Any]:

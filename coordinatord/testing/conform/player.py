@@ -19,8 +19,13 @@ from kafka_wire.registry import API_NAMES, Codec, messages
 
 API_KEYS = {name: key for key, name in API_NAMES.items()}
 ANSWER_TIMEOUT_S = 40
-UNTIMED = frozenset({"CreateTopics", "CreatePartitions", "DeleteTopics", "InitProducerId"})
-"""APIs that involve Kafka's controller: their response times depend on the machine alone, and are not recorded."""
+UNTIMED = frozenset(
+    {"CreateTopics", "CreatePartitions", "DeleteTopics", "InitProducerId", "IncrementalAlterConfigs"}
+    | {"DescribeShareGroupOffsets"}
+)
+"""APIs that involve Kafka's controller, or a connection of Kafka's broker to itself: their response times depend on the
+machine alone, and are not recorded.
+"""
 LOOK_S = 0.3
 """Time in seconds that `A?` waits for a response that should not arrive."""
 GRACE_S = 0.1

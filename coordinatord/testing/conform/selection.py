@@ -20,6 +20,8 @@ KAFKA_DEFAULTS: Mapping[str, str] = {
     "group.consumer.migration.policy": "bidirectional",
     "group.consumer.min.session.timeout.ms": "45000",
     "group.min.session.timeout.ms": "6000",
+    "group.share.heartbeat.interval.ms": "5000",
+    "group.share.record.lock.duration.ms": "30000",
     "num.partitions": "1",
     "offset.metadata.max.bytes": "4096",
 }
@@ -34,9 +36,12 @@ _CONSUMER_SETTINGS = (
 settings unless it sets other values.
 """
 
+_SHARE_SETTINGS = ("group.share.heartbeat.interval.ms", "group.share.record.lock.duration.ms")
+"""As above, for members of share groups."""
+
 _PROTOCOLS = "group.coordinator.rebalance.protocols"
 _ASKED_PROTOCOLS = frozenset({"classic", "consumer"})
-"""Protocols in stories; a broker may support others, too."""
+"""Protocols that a broker has by this setting alone; a broker that has share groups also serves their APIs."""
 
 TAKES_MINUTES = "takes minutes (--slow plays it)"
 
@@ -54,9 +59,10 @@ class Broker:
 
 def settings_of(story: Story) -> dict[str, str]:
     """Return the settings that a broker needs for this story."""
-    is_consumer = any(step.api == "ConsumerGroupHeartbeat" for step in story.steps)
-    relied_on = {name: KAFKA_DEFAULTS[name] for name in _CONSUMER_SETTINGS if is_consumer}
-    return {**COMMON, **relied_on, **story.settings}
+    apis = {step.api for step in story.steps}
+    names: tuple[str, ...] = _CONSUMER_SETTINGS if "ConsumerGroupHeartbeat" in apis else ()
+    names += _SHARE_SETTINGS if "ShareGroupHeartbeat" in apis else ()
+    return {**COMMON, **{name: KAFKA_DEFAULTS[name] for name in names}, **story.settings}
 
 
 def to_start_with(story: Story) -> dict[str, str]:
@@ -95,7 +101,7 @@ def why_not(story: Story, broker: Broker, *, is_slow_wanted: bool) -> str:
 
 def _fits(name: str, wanted: str, actual: str) -> bool:
     if name == _PROTOCOLS:
-        return _listed(wanted) == _listed(actual) & _ASKED_PROTOCOLS
+        return _listed(wanted) & _ASKED_PROTOCOLS == _listed(actual) & _ASKED_PROTOCOLS
     return wanted == actual
 
 

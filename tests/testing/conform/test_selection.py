@@ -60,6 +60,17 @@ def test_a_list_may_have_more_than_the_story_needs() -> None:
     assert "the broker has classic" in reason(told, Broker({**SETTINGS, name: "classic"}, ALL_VERSIONS))
 
 
+def test_share_groups_are_there_if_their_apis_are() -> None:
+    """Kafka's setting of protocols does not name them."""
+    told = story(("ShareGroupHeartbeat", 1), group_coordinator_rebalance_protocols="classic,consumer,share")
+    broker = Broker({**SETTINGS, "group.coordinator.rebalance.protocols": "classic,consumer,streams"}, ALL_VERSIONS)
+    assert reason(told, broker) == ""
+    versions = {key: each for key, each in ALL_VERSIONS.items() if key != ApiKey.SHARE_GROUP_HEARTBEAT}
+    assert reason(told, replace(broker, versions=versions)) == "the broker does not serve ShareGroupHeartbeat v1"
+    slow = {**broker.settings, "group.share.heartbeat.interval.ms": "7000"}
+    assert "the broker has 7000" in reason(told, replace(broker, settings=slow))
+
+
 def test_a_version_that_the_broker_does_not_serve() -> None:
     told = story(("JoinGroup", 2), ("ConsumerGroupHeartbeat", 1))
     versions = {**ALL_VERSIONS, ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 0)}

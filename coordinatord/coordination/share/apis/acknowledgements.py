@@ -14,7 +14,7 @@ from coordinatord.coordination.share.partition import events
 from coordinatord.coordination.share.partition.events import AcknowledgementBatch, AcknowledgeType
 from coordinatord.coordination.share.sessions import PartitionKey
 from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps
-from kafka_wire.errors import ErrorCode
+from kafka_wire.errors import ErrorCode, message_of
 
 MAX_MEMBER_ID_CHARACTERS = 36
 
@@ -118,7 +118,8 @@ class Acknowledging:
         for key, batches in accepted:
             actor = partitions.find((group_id, *key))
             if actor is None:
-                self.outcomes[key] = ShareError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                self.outcomes[key] = ShareError(error, message_of(error))
             else:
                 self._left += 1
                 self._tell(actor, key, member_id, batches)

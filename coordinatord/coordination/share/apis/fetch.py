@@ -93,12 +93,9 @@ class ShareFetches:
         group_id, member_id = request.group_id, request.member_id
         if group_id is None or member_id is None or refuses(group_id, member_id):
             return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
-        if request.is_renew_ack and context.api_version >= RENEW_VERSION:
-            wrong = [
-                name for name in ("max_bytes", "min_bytes", "max_records", "max_wait_ms") if getattr(request, name) != 0
-            ]
-            if wrong:
-                return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=_nonzero(wrong))
+        is_renewal = request.is_renew_ack and context.api_version >= RENEW_VERSION
+        if is_renewal and (request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms):
+            return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
         acknowledges = any(
             partition.acknowledgement_batches for topic in request.topics for partition in topic.partitions
         )
@@ -130,12 +127,6 @@ class ShareFetches:
         if isinstance(session, ShareSession):
             self.members.opened(session, context.connection)
         return session
-
-
-def _nonzero(names: list[str]) -> str:
-    """Return Kafka's message for fields that must be 0 with RENEW."""
-    shown = {"max_bytes": "maxBytes", "min_bytes": "minBytes", "max_records": "maxRecords", "max_wait_ms": "maxWaitMs"}
-    return "".join(f"{shown[name]} must be set to 0, " for name in names) + "if isRenewAck is true."
 
 
 class _PendingShareFetch:
@@ -363,8 +354,8 @@ class _PendingShareFetch:
         for key, _partition, actor in self.present:
             if actor.error is not None:
                 self.errors[key] = actor.error
-        for key, (error, message) in self.errors.items():
-            fetched[key] = PartitionData(key[1], error, message, records=b"")
+        for key, (error, _message) in self.errors.items():  # Kafka's response has no message here
+            fetched[key] = PartitionData(key[1], error, records=b"")
         self.fetched = fetched
         if self.acknowledged is not None:
             self._respond(fetched, self.acknowledged)

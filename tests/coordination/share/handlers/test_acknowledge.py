@@ -16,7 +16,7 @@ from coordinatord.coordination.share.apis.acknowledgements import (
 from coordinatord.coordination.share.leader import ShareError
 from coordinatord.coordination.share.persister import StateBatch
 from kafka_wire.api.share_acknowledge import AcknowledgementBatch, AcknowledgePartition, AcknowledgeTopic
-from kafka_wire.errors import ErrorCode
+from kafka_wire.errors import ErrorCode, message_of
 from tests.broker.topics.world import batch
 from tests.coordination.share.handlers.world import Member, ShareWorld, acquired, errors
 
@@ -143,4 +143,5 @@ def test_many_acknowledgements_are_served_in_slices(world: ShareWorld) -> None:
     acknowledging = Acknowledging(outcomes.append)
     steps = acknowledging.steps(world.partitions, "g", "m", [((b"", each), one) for each in range(3)])
     assert [outcomes == [] for _ in steps] == [True] * 3
-    assert outcomes == [{(b"", each): ShareError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for each in range(3)}]
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert outcomes == [{(b"", each): ShareError(error, message_of(error)) for each in range(3)}]

@@ -165,10 +165,7 @@ def test_renewal_acquires_nothing(world: ShareWorld, member: Member) -> None:
     put(world, 1)
     world.pass_time(20_000)
     wrong = member.fetch(epoch=1, acks=[(0, 0, 0, [4])], is_renew_ack=True)
-    assert (wrong.error_code, wrong.error_message) == (
-        ErrorCode.INVALID_REQUEST,
-        "maxBytes must be set to 0, minBytes must be set to 0, maxRecords must be set to 0, if isRenewAck is true.",
-    )
+    assert (wrong.error_code, wrong.error_message) == (ErrorCode.INVALID_REQUEST, None)
     response = member.fetch(acks=[(0, 0, 0, [4])], is_renew_ack=True, max_bytes=0, min_bytes=0, max_records=0)
     assert (acquired(response), ack_errors(response)) == ([], {0: 0})
     world.pass_time(20_000)
