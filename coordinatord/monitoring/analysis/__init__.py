@@ -10,6 +10,7 @@ members.py           the lives of a group's members, and patterns among them
 offset_timeline.py   the age of the oldest record that a group has not read
 lag.py               the lag of one group in one partition
 commit_window.py     a summary of a group's commits for a partition, in bounded memory
+expiry.py            when committed offsets expire
 status.py            a group's status in a partition
 advice.py            the meaning of each status, and the recommended action, in one line of text
 current_lag.py       the current state of a group in one partition: a row of the tables lag and status

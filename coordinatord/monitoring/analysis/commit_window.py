@@ -10,10 +10,12 @@ and the offset at the beginning of the window.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from coordinatord.monitoring.analysis import burrow
 from coordinatord.monitoring.analysis.burrow import Commit
+from coordinatord.monitoring.analysis.generations import TopicPartition
 
 SHARE = 64
 """Above MARKS commits in a window, the distance between two marks is window / SHARE; up to MARKS, every commit of the
@@ -25,6 +27,19 @@ FALLS = 16
 SILENCES = 10
 STANDS = 20
 """A group without a new offset for window / STANDS stands still."""
+
+
+class Rewinds(NamedTuple):
+    """The commits of an earlier offset than the one before. The last one went from offset `before` to `offset` at
+    `time_ms`; None where only the numbers are known.
+    """
+
+    steps: int
+    records: int
+    """Sum of the steps back: an estimate of records that were read twice."""
+    before: int | None = None
+    offset: int | None = None
+    time_ms: int | None = None
 
 
 class Trail:
@@ -39,6 +54,7 @@ class Trail:
         "marks",
         "moved_ms",
         "recent",
+        "rewinds",
         "silences",
         "stood",
         "window_ms",
@@ -55,6 +71,8 @@ class Trail:
         """(offset, time) of each step back from an offset that the group has not reached
         again. The first entry has the highest offset.
         """
+        self.rewinds: Rewinds | None = None
+        """None if the offset never went back."""
         self.stood: tuple[int, int, int] | None = None
         """(offset, since, until) of the last completed standstill."""
         self.silences: deque[tuple[int, int]] = deque(maxlen=SILENCES)
@@ -117,6 +135,8 @@ class Trail:
         if offset < before:
             self.falls.append((before, time_ms))
             del self.falls[:-FALLS]
+            steps, records = (0, 0) if self.rewinds is None else self.rewinds[:2]
+            self.rewinds = Rewinds(steps + 1, records + before - offset, before, offset, time_ms)
         while self.falls and self.falls[-1][0] <= offset:
             self.falls.pop()
 
@@ -163,3 +183,8 @@ class Trail:
         if 2 * sum(lengths) < self.silences[-1][1] - self.silences[0][0]:
             return 0
         return lengths[int(0.9 * (len(lengths) - 1))]
+
+
+def rewinds(trails: Mapping[TopicPartition, Trail]) -> dict[TopicPartition, Rewinds]:
+    """Return the commits that went back, of the partitions that have any."""
+    return {place: trail.rewinds for place, trail in trails.items() if trail.rewinds is not None}

@@ -9,16 +9,21 @@ from typing import Any
 
 from coordinatord.monitoring.analysis.advice import ADVICE
 from coordinatord.monitoring.analysis.current_lag import Now
-from coordinatord.monitoring.analysis.members import Event
+from coordinatord.monitoring.analysis.expiry import Expiry
+from coordinatord.monitoring.analysis.generations import TopicPartition
+from coordinatord.monitoring.analysis.members import MINUTE_MS, Event
 from coordinatord.monitoring.analysis.severity import is_urgent, severity
 from coordinatord.monitoring.analysis.status import LOST, REWOUND, STUCK, WAITING
+from coordinatord.monitoring.dashboard.html import CURVES
 from coordinatord.monitoring.dashboard.overview import row
-from coordinatord.monitoring.dashboard.trends import Points
+from coordinatord.monitoring.dashboard.trends import Point, Points
 from coordinatord.monitoring.dashboard.view import GroupView, View
-from coordinatord.monitoring.dashboard.words import in_units
+from coordinatord.monitoring.dashboard.words import event_text, in_units
 
 MAX_ROWS = 100
 """Maximum number of partitions, members, rebalances and readers in a response: the worst or the last ones."""
+MAX_LINES = 30
+"""Maximum number of events, or of partitions, in a line that opens."""
 LIFE = ("member_id", "instance", "client_id", "host", "since_ms", "until_ms", "end", "partitions", "last_commit_ms")
 REBALANCE = (
     "generation", "generation_before", "outcome", "began_ms", "ended_ms", "members", "added", "removed",
@@ -44,12 +49,15 @@ def whole(group: GroupView, trends: Points, bootstrap: str) -> dict[str, Any]:
         "means": advice.means,
         "do": advice.do,
         "commands": commands(group, rows, bootstrap),
-        "also": [_trouble(each) for each in group.trouble],
+        "events": _events(group),
+        "rewinds": _rewinds(group),
+        "expiries": _expiries(group),
         "commits": group.commits,
         "causes": dict(group.causes),
         "waiting": group.waiting,
         "deadlines": [each._asdict() for each in deadlines[:MAX_ROWS]],
         "points": trends.points(group.group_id),
+        "curves": _curves(trends.curves(group.group_id)),
         "partitions": _places(rows[:MAX_ROWS], group),
         "partitions_count": len(rows),
         **_part("rebalances", list(reversed(group.rebalances)), REBALANCE),
@@ -57,10 +65,72 @@ def whole(group: GroupView, trends: Points, bootstrap: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _trouble(event: Event) -> dict[str, Any]:
-    text = in_units(event.text) if event.client_id is None else event.text  # in_units must not change a client's name
-    times = {"began_ms": event.began_ms, "ended_ms": event.ended_ms}
-    return {"kind": event.kind, "text": text, "count": event.count, **times}
+def _events(group: GroupView) -> list[dict[str, Any]]:
+    """Return the events by kind, those first that are not over: how many, and the last ones in words."""
+    by_kind: dict[str, list[Event]] = {}
+    for each in sorted({*group.events, *group.trouble}, key=lambda each: (-each.ended_ms, -each.began_ms, each.text)):
+        by_kind.setdefault(each.kind, []).append(each)
+    trouble = set(group.trouble)
+    told = [
+        {
+            "kind": kind,
+            "count": len(alike),
+            "goes_on": any(each in trouble for each in alike),
+            "ended_ms": alike[0].ended_ms,
+            "last": [
+                {
+                    "text": event_text(each),
+                    "began_ms": each.began_ms,
+                    "ended_ms": each.ended_ms,
+                    "goes_on": each in trouble,
+                }
+                for each in alike[:MAX_LINES]
+            ],
+        }
+        for kind, alike in by_kind.items()
+    ]
+    return sorted(told, key=lambda each: (not each["goes_on"], severity(each["kind"]), each["kind"]))
+
+
+def _rewinds(group: GroupView) -> list[dict[str, Any]]:
+    """Return the partitions whose commits went back, those with the most records first."""
+    found = sorted(group.rewinds.items(), key=lambda each: (-each[1].records, each[0]))
+    return [{"topic": topic, "partition": number, **each._asdict()} for (topic, number), each in found[:MAX_ROWS]]
+
+
+def _expiries(group: GroupView) -> list[dict[str, Any]]:
+    """Return the offsets that will expire, the first ones first: those that count from the same, within a minute of
+    each other, are one line.
+    """
+    alike: dict[tuple[int, str], list[Expiry]] = {}
+    for each in group.expiries:
+        alike.setdefault(((each.expires_ms or 0) // MINUTE_MS, each.counts_from), []).append(each)
+    return [
+        {
+            "expires_ms": min(each.expires_ms or 0 for each in lines),
+            "counts_from": counts_from,
+            "count": len(lines),
+            "partitions": [f"{each.topic}-{each.partition}" for each in lines[:MAX_LINES]],
+        }
+        for (_, counts_from), lines in sorted(alike.items())[:MAX_ROWS]
+    ]
+
+
+def _curves(curves: Mapping[TopicPartition, Sequence[Point]]) -> dict[str, Any]:
+    """Return the lag of the partitions with the largest ones, at all known times; None where it is not known. None of
+    a group with one partition: it is that of the group.
+    """
+    most = {place: max(lag for _, lag in points) for place, points in curves.items()}
+    behind = sorted((place for place in most if most[place]), key=lambda place: (-most[place], place))
+    shown = behind[: len(CURVES)] if len(curves) > 1 else []
+    times = sorted({at_ms for place in shown for at_ms, _ in curves[place]})
+    lags = [dict(curves[place]) for place in shown]
+    return {
+        "times": times,
+        "names": [f"{topic}-{number}" for topic, number in shown],
+        "lags": [[each.get(at_ms) for at_ms in times] for each in lags],
+        "left_out": len(behind) - len(shown),
+    }
 
 
 def _part(name: str, rows: Sequence[Any], columns: Sequence[str]) -> dict[str, Any]:

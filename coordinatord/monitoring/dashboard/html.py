@@ -14,6 +14,9 @@ LIVES = {
 }
 """Name and colour of each way in which a member ended."""
 
+CURVES = ("#e07b39", "#5aa469", "#d1495b", "#8f6bb3", "#c58b2b", "#3aa6a6", "#b56b8f")
+"""Colours of the lag of partitions; that of all together has the colour of members that are there."""
+
 TRIGGERS = {
     Why.NEW_MEMBER: "#1f9bb4",
     Why.MEMBER_LEFT: "#5aa469",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from coordinatord.base.html_page import STYLE_SHEET
 from coordinatord.base.observe.log_part import Document
-from coordinatord.monitoring.dashboard.html import GREY, LIVES, TRIGGERS
+from coordinatord.monitoring.dashboard.html import CURVES, GREY, LIVES, TRIGGERS
 
 FRONT = Path(__file__).with_name("front")
 SCRIPTS = ("uplot.js", "colours.js", "text.js", "charts.js", "overview.js", "group.js", "others.js", "app.js")
@@ -46,6 +46,7 @@ def _colours() -> str:
     shared = {
         "triggers": {str(name): colour for name, colour in TRIGGERS.items()},
         "lives": {name or "": list(told) for name, told in LIVES.items()},
+        "curves": CURVES,
         "grey": GREY,
     }
     return f'"use strict";\nconst shared = {json.dumps(shared)};\n'

@@ -8,7 +8,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from coordinatord.monitoring.analysis import severity
+from coordinatord.monitoring.analysis.commit_window import Rewinds
 from coordinatord.monitoring.analysis.current_lag import Now
+from coordinatord.monitoring.analysis.expiry import Expiry
 from coordinatord.monitoring.analysis.groups import GroupNow
 from coordinatord.monitoring.analysis.members import STORM, Event, Life
 from coordinatord.monitoring.analysis.offset_timeline import Point
@@ -77,6 +79,8 @@ class GroupView:
     """Number of rebalances by trigger, since the watcher started."""
     trouble: Sequence[Event] = ()
     """Crash loops and storms that are not over."""
+    events: Sequence[Event] = ()
+    """All known crash loops, storms, deployments and zombies, also those that are over."""
     rebalances: Sequence[Rebalance] = ()
     """The last rebalances, oldest first."""
     lives: Sequence[Life] = ()
@@ -85,6 +89,10 @@ class GroupView:
     deadlines: Sequence[Deadline] = ()
     owners: Mapping[tuple[str, int], tuple[str, str]] = field(default_factory=dict)
     """Client id and host of the member that each partition is assigned to."""
+    rewinds: Mapping[tuple[str, int], Rewinds] = field(default_factory=dict)
+    """Commits that went back, by partition."""
+    expiries: Sequence[Expiry] = ()
+    """Committed offsets that expire unless a member reads them."""
 
     @property
     def verdict(self) -> severity.Verdict:

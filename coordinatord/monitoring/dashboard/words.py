@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from coordinatord.monitoring.analysis.current_lag import Now
+from coordinatord.monitoring.analysis.members import Event
 from coordinatord.monitoring.analysis.severity import is_urgent
 from coordinatord.monitoring.analysis.status import BEHIND, CATCHING
 from coordinatord.monitoring.dashboard.view import GroupView
@@ -37,11 +38,20 @@ def in_units(why: str) -> str:
     return _UNREAD.sub(lambda match: f"{int(match[0]):,}", _SECONDS.sub(told, why))
 
 
+def event_text(event: Event) -> str:
+    """Return an event's sentence in units for people. It may begin with a name, which stays as it is."""
+    if event.client_id is None:
+        return in_units(event.text)
+    place = max(event.text.rfind(verb) for verb in (" came ", " holds "))
+    return event.text if place < 0 else event.text[:place] + in_units(event.text[place:])
+
+
 def reason(group: GroupView) -> str:
     """Return why the group has its verdict, with the rates of its worst partition where there is a lag."""
     word, why = group.verdict
-    if any(each.text == why for each in group.trouble):
-        return why  # it names a client
+    for event in group.trouble:
+        if event.text == why:
+            return event_text(event)
     worst = next((row for row in group.rows if (row.status, row.why) == (word, why)), None)
     text = in_units(why)
     if worst is None or not worst.lag or not (is_urgent(word) or word in (BEHIND, CATCHING)):

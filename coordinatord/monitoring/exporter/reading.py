@@ -7,14 +7,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from coordinatord.monitoring.analysis import severity
-from coordinatord.monitoring.analysis.commit_window import Trail
+from coordinatord.monitoring.analysis.commit_window import Trail, rewinds
 from coordinatord.monitoring.analysis.current_lag import Now, Partition, standing
 from coordinatord.monitoring.analysis.ends import NO_TAIL, Ends, Tail
+from coordinatord.monitoring.analysis.expiry import expiries
 from coordinatord.monitoring.analysis.generations import TopicPartition
 from coordinatord.monitoring.analysis.groups import group_now
 from coordinatord.monitoring.analysis.history import History
@@ -40,6 +42,8 @@ class Reading:
     histories: Histories = field(default_factory=lambda: Histories(is_counting=False))
     """Histories, which count rebalances and commits once the whole log has been read."""
     records: int = 0
+    offsets_retention_ms: int | None = None
+    """The retention of unused offsets; None if the cluster does not tell it."""
     _folds: dict[int, Fold] = field(default_factory=dict)
     _points: dict[TopicPartition, list[Point]] = field(default_factory=dict)
     _bounds: dict[TopicPartition, Ends] = field(default_factory=dict)
@@ -145,14 +149,16 @@ class Reading:
             keys = sorted(trails)
             for group, places in groupby(keys, key=lambda key: key[0]):
                 rows = []
+                mine: dict[TopicPartition, Trail] = {}
                 members = self.histories.members(group, fold.groups.get(group))
                 for key in places:
                     if room > 0:
                         room -= 1
+                        mine[key[1:]] = trails[key]
                         rows.append(self._standing(key, trails[key], members, now_ms))
                     else:
                         left_out += 1
-                groups[group] = self._group(group, rows, fold, now_ms)
+                groups[group] = self._group(group, rows, fold, now_ms, mine, members)
             for group, known in fold.groups.items():
                 if group not in groups and (known.classic is not None or known.count):
                     groups[group] = self._group(group, [], fold, now_ms)
@@ -170,7 +176,15 @@ class Reading:
             partition = Partition.of(topic, number, found, self._points[topic, number])
         return standing(group, trail, partition, now_ms, members=members, rules=self.rules)
 
-    def _group(self, group: str, rows: Sequence[Now], fold: Fold, now_ms: int) -> GroupView:
+    def _group(
+        self,
+        group: str,
+        rows: Sequence[Now],
+        fold: Fold,
+        now_ms: int,
+        trails: Mapping[TopicPartition, Trail] = MappingProxyType({}),
+        members: Members | None = None,
+    ) -> GroupView:
         history, known = self.histories.history(group), fold.groups.get(group)
         waiting, deadlines = _waiting(history)
         return GroupView(
@@ -182,11 +196,14 @@ class Reading:
             commits=self.histories.commits[group],
             causes=dict(history.counts),
             trouble=severity.under_way(history.events(), now_ms),
+            events=history.events(),
             rebalances=tuple(history.rebalances),
             lives=[replace(life) for life in history.lives()],
             waiting=waiting,
             deadlines=deadlines,
             owners=history.owners(),
+            rewinds=rewinds(trails),
+            expiries=expiries(history.group_type, members or Members(), trails, self.offsets_retention_ms),
         )
 
     def _forget(self, now_ms: int) -> None:

@@ -25,7 +25,13 @@ from coordinatord.monitoring.dashboard.view import GroupView, View
 from coordinatord.monitoring.exporter.reading import Reading
 from coordinatord.monitoring.offsets_log.source.cluster import Cluster
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
-from coordinatord.monitoring.offsets_log.source.tails import earlier, retention, sessions_from_broker, tails
+from coordinatord.monitoring.offsets_log.source.tails import (
+    earlier,
+    offsets_retention,
+    retention,
+    sessions_from_broker,
+    tails,
+)
 from coordinatord.monitoring.offsets_log.source.topic_names import names_from_broker
 
 PATIENCE_S = 10.0
@@ -153,6 +159,7 @@ class Watcher:
         if time.monotonic() - self._described_s > DESCRIBE_S or not {topic for topic, _ in new} <= self._topics:
             self._topics = {topic for topic, _ in bounds}
             self._retention = retention(cluster, self._topics)
+            self._reading.offsets_retention_ms = offsets_retention(cluster)
             self._described_s = time.monotonic()
         self._reading.ended(bounds, now_ms, self._look_at_tails(cluster, bounds), self._retention, points)
         view = self._reading.view(read_ms)  # later commits may be unknown

@@ -13,12 +13,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from coordinatord.broker.topics.group_configs import NEVER_MS
 from coordinatord.coordination.group.state import NEVER, Group
 from coordinatord.monitoring.analysis import severity
 from coordinatord.monitoring.analysis.burrow import Commit
-from coordinatord.monitoring.analysis.commit_window import Trail
+from coordinatord.monitoring.analysis.commit_window import Trail, rewinds
 from coordinatord.monitoring.analysis.current_lag import Now, Partition, standing
 from coordinatord.monitoring.analysis.ends import Ends, Tail
+from coordinatord.monitoring.analysis.expiry import Expiry, expiries
 from coordinatord.monitoring.analysis.generations import TopicPartition
 from coordinatord.monitoring.analysis.groups import group_now
 from coordinatord.monitoring.analysis.history import History
@@ -111,7 +113,7 @@ class GroupStatus:
                 rows.append(self._standing(group, members, topic, number, endings, now_ms))
             left_out += len(places) - len(rows)
             room -= len(rows)
-            found[group.group_id] = self._group(group, rows, now_ms)
+            found[group.group_id] = self._group(group, rows, members, now_ms)
         self._forget(found, seen, endings)
         told = [Ending(*place, ends.log_start_offset, ends.end_offset) for place, ends in sorted(endings.items())]
         return View(now_ms, found, told, max(0, len(actors) - self._limits.groups), left_out)
@@ -234,8 +236,10 @@ class GroupStatus:
         add_point(self._points.setdefault(place, []), Point(ends.end_offset, now_ms))
         return ends
 
-    def _group(self, group: Group, rows: list[Now], now_ms: int) -> GroupView:
+    def _group(self, group: Group, rows: list[Now], members: Members, now_ms: int) -> GroupView:
         history = self._history(group.group_id)
+        places = [(row.topic, row.partition) for row in rows]
+        trails = {place: self._trails[group.group_id, *place] for place in places}
         is_simple = group.protocol_type is None and group.consumer is None and group.share is None
         return GroupView(
             group_id=group.group_id,
@@ -246,11 +250,24 @@ class GroupStatus:
             commits=None,
             causes=dict(history.counts),
             trouble=severity.under_way(history.events(), now_ms),
+            events=history.events(),
             rebalances=tuple(history.rebalances),
             lives=self._lives(group, history),
             waiting=self._waiting(group),
             owners=self._owners(group),
+            rewinds=rewinds(trails),
+            expiries=self._expiries(group, members, trails),
         )
+
+    def _expiries(self, group: Group, members: Members, trails: Mapping[TopicPartition, Trail]) -> list[Expiry]:
+        kept_ms = self._daemon.topics.group_configs.retention_ms(group.group_id)
+        explicit = {
+            (topic, number): value.expire_timestamp
+            for topic, partitions in list(group.offsets.items())
+            for number, value in list(partitions.items())
+            if value.expire_timestamp >= 0
+        }
+        return expiries(_type(group), members, trails, None if kept_ms >= NEVER_MS else kept_ms, explicit)
 
     def _owners(self, group: Group) -> dict[TopicPartition, tuple[str, str]]:
         clients = {each.member_id: each.client_id for each in list(group.members.values())}

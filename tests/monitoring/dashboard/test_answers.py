@@ -13,12 +13,15 @@ import pytest
 from coordinatord.base.observe.log_part import Document
 from coordinatord.monitoring.analysis import severity
 from coordinatord.monitoring.analysis.advice import ADVICE
+from coordinatord.monitoring.analysis.commit_window import Rewinds
+from coordinatord.monitoring.analysis.expiry import Expiry
 from coordinatord.monitoring.analysis.members import CRASH_LOOP, STORM, Event
 from coordinatord.monitoring.dashboard.page import FILES, FRONT, page
 from coordinatord.monitoring.dashboard.responses import PAGE_SIZE, Answers
 from coordinatord.monitoring.dashboard.series import rows
+from coordinatord.monitoring.dashboard.trends import Trends
 from coordinatord.monitoring.dashboard.view import View
-from tests.monitoring.dashboard.views import EVIL, NOW_MS, group, view
+from tests.monitoring.dashboard.views import EVIL, NOW_MS, group, place, view
 
 
 def answers(found: View | None) -> Answers:
@@ -70,7 +73,7 @@ def test_one_group_in_full() -> None:
     told = state(group="looping")["group"]
     assert [row["trigger"] for row in told["rebalances"]][:2] == ["session expired", "new member"], "the last first"
     assert [life["until_ms"] for life in told["lives"]][:2] == [None, None], "those that are there first"
-    assert [each["kind"] for each in told["also"]] == ["crash loop", "storm"]
+    assert [each["kind"] for each in told["events"]] == ["crash loop", "storm"]
     assert state(group="stuck-payments")["group"]["partitions"][0]["why"].startswith("it has committed offset 100 for")
     assert state(group="nobody")["group"] is None
 
@@ -173,3 +176,52 @@ def test_series_of_trouble() -> None:
     assert found["kafka_consumergroup_group_max_lag", ("stuck-payments",)] == 7_100
     assert found["coordinatord_watch_age_seconds", ()] == 2.5
     assert ("kafka_consumergroup_group_sum_lag", ("no-offsets",)) not in found, "unknown is no 0"
+
+
+def test_events_steps_back_and_expiry_are_lines_with_a_count() -> None:
+    loops = [
+        Event(
+            CRASH_LOOP,
+            n * 1_000,
+            n * 1_000 + 500,
+            f"c came {n}",
+            "/h",
+            3,
+            f"c came {n} on h came 3 times, for 200 s each",
+        )
+        for n in range(40)
+    ]
+    week = [Expiry("t", number, "empty", 600_000 + number) for number in range(50)]
+    found = replace(
+        view().groups["looping"], events=[*loops, Event("deploy", 5, 6, None, None, 2, "2 of 2 restarted within 90 s")],
+        rewinds={("orders", 1): Rewinds(1, 10), ("orders", 0): Rewinds(3, 200, 300, 100, 7)},
+        expiries=[*week, Expiry("t", 99, "simple", 600_000), Expiry("u", 0, "empty", 90_000_000)],
+    )  # fmt: skip
+    told = state(View(NOW_MS, {"looping": found}), group="looping")["group"]
+    lines = [(each["kind"], each["count"], each["goes_on"], len(each["last"])) for each in told["events"]]
+    assert lines == [("crash loop", 41, True, 30), ("storm", 1, True, 1), ("deploy", 1, False, 1)]
+    assert told["events"][0]["last"][1]["text"] == "c came 39 on h came 3 times, for 3 min 20 s each"
+    assert told["events"][2]["last"][0]["text"] == "2 of 2 restarted within 1 min 30 s"
+    assert [(each["partition"], each["steps"], each["time_ms"]) for each in told["rewinds"]] == [
+        (0, 3, 7),
+        (1, 1, None),
+    ]
+    assert [(each["count"], each["counts_from"], len(each["partitions"])) for each in told["expiries"]] == [
+        (50, "empty", 30), (1, "simple", 1), (1, "empty", 1),
+    ]  # fmt: skip
+
+
+def test_the_curves_of_a_group_are_those_of_its_partitions_with_the_most_lag() -> None:
+    rows = [place("g", "orders", number, 10 * number) for number in range(12)]
+    trends = Trends()
+    for minute in range(3):
+        shown = [row._replace(lag=None if minute == 1 and row.partition == 11 else row.lag) for row in rows]
+        trends.add(View(NOW_MS + minute * 60_000, {"g": group("g", shown), "one": group("one", rows[5:6])}))
+    found = {"g": group("g", rows), "one": group("one", rows[5:6])}
+    served = Answers(lambda: View(NOW_MS, found), lambda: "test", lambda: NOW_MS, lambda: None, trends=trends)
+    curves = served.detail("group", "g", "")["found"]["curves"]
+    assert curves["times"] == [NOW_MS + minute * 60_000 for minute in range(3)]
+    assert curves["names"] == [f"orders-{number}" for number in range(11, 4, -1)]
+    assert curves["lags"][:2] == [[110, None, 110], [100, 100, 100]]
+    assert curves["left_out"] == 4
+    assert served.detail("group", "one", "")["found"]["curves"]["names"] == [], "it is that of the group"

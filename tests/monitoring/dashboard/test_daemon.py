@@ -19,6 +19,7 @@ from tests.monitoring.exporter.scraped import Samples, expected, get, of, sample
 from tests.monitoring.exporter.test_exporter import commit, told_by_lag
 from tests.support.waiting import wait_until
 
+WEEK_MS = 7 * 86_400_000
 NOT_COUNTED = {"kminion_kafka_consumer_group_offset_commits_total"}
 """Commits are not counted by group: that would cost each of them."""
 
@@ -77,6 +78,7 @@ def test_series_causes_and_deadlines(served: tuple[Daemon, str]) -> None:
     assert 0 < deadline["at_ms"] - time.time() * 1000 <= deadline["lasts_ms"] + 5_000
     assert {each["how"] for each in told["rebalances"]} == {"observed"}
     assert {each["owner"]["client"] for each in told["partitions"]} == {"one"}
+    assert told["expiries"] == [], "its member reads them"
 
     one.close()
     found = scraped(url)
@@ -85,6 +87,9 @@ def test_series_causes_and_deadlines(served: tuple[Daemon, str]) -> None:
     assert gone == life | {"until_ms": gone["until_ms"], "end": gone["end"]}, "what was known of it stays"
     assert gone["until_ms"] is not None
     assert gone["end"] == "left"
+    (line,) = state(url, "billing")["group"]["expiries"]
+    assert (line["count"], line["counts_from"]) == (2, "empty")
+    assert 0 <= line["expires_ms"] - WEEK_MS - gone["until_ms"] < 5_000
     has = {name.removesuffix("_total") for name, _ in found}
     assert {name for name in SERIES if name.removesuffix("_total") not in has} == NOT_COUNTED
     assert of(found, "kminion_kafka_consumer_group_members") == {("billing",): 0}

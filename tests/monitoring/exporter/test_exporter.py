@@ -101,6 +101,9 @@ def test_every_series_is_what_lag_says(daemon: Daemon) -> None:
         looked(watcher)
         found = samples(get(f"{url}/metrics")[2])
         rows = told_by_lag(daemon)
+        told = json.loads(get(f"{url}/groups/group?name=audit")[2])["found"]
+        assert told["expiries"], "the broker tells its offsets.retention.minutes"
+        assert {each["counts_from"] for each in told["expiries"]} == {"simple"}
     assert len(rows) >= 7
     for name, values in expected(rows).items():
         assert of(found, name) == values, name

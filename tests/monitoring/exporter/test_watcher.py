@@ -99,6 +99,7 @@ def test_a_group_is_not_silent_because_the_log_takes_long_to_read(monkeypatch: p
     monkeypatch.setattr(watcher, "_read", read)
     monkeypatch.setattr(watching, "earlier", lambda *_: {("t", 0): points(5_000_000)})
     monkeypatch.setattr(watching, "retention", lambda *_: {})
+    monkeypatch.setattr(watching, "offsets_retention", lambda *_: None)
     monkeypatch.setattr(watching, "tails", lambda *_: {})
     cluster: Any = SimpleNamespace(id="c", refresh=lambda: None, bounds=lambda _: {("t", 0): (0, 1_100)})
     shares: Any = SimpleNamespace(newest=lambda _request: 0)  # too old for share groups

@@ -22,7 +22,7 @@ const axisOf = (group, now) => {
   return Math.max(Math.min(now - 10 * 60e3, ...times), now - 6 * 3600e3);
 };
 
-const lagPlot = (points, from, now, width) => {
+const lagPlot = ({points, curves}, from, now, width) => {
   const box = el("div", {class: "plot", role: "img", "aria-label":
     `unread records from ${clock(from, now)} to now: ${count(points[0][1])} first, ${count(points.at(-1)[1])} last, ${count(Math.max(...points.map(each => each[1])))} at most`});
   const grid = {stroke: css("--line"), width: 1}, ticks = {show: false}, ink = css("--soft");
@@ -31,12 +31,19 @@ const lagPlot = (points, from, now, width) => {
     width, height: 180, cursor: {y: false}, legend: {show: false}, padding: [8, 8, 0, 0],
     tzDate: seconds => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
     scales: {x: {range: () => [from / 1000, now / 1000]}, y: {range: (_plot, _least, most) => [0, Math.max(1, most * 1.1)]}},
-    axes: [{stroke: ink, grid, ticks, font, values: (_plot, times) => times.map(each => clock(each * 1000, each * 1000).slice(0, 5))}, {stroke: ink, grid, ticks, font, size: AXIS,
+    axes: [{stroke: ink, grid, ticks, font, size: 30, values: (_plot, times) => times.map(each => clock(each * 1000, each * 1000).slice(0, 5))}, {stroke: ink, grid, ticks, font, size: AXIS,
       values: (_plot, values) => values.map(each => Number.isInteger(each) ? each.toLocaleString("en", {notation: "compact"}) : "")}],
-    series: [{}, {stroke: "#3f7fbf", width: 2, fill: "#3f7fbf22", points: {show: points.length < 3}}],
-  }, [points.map(each => each[0] / 1000), points.map(each => each[1])], box);
+    series: [{}, {stroke: shared.lives[""][1], width: 2, fill: `${shared.lives[""][1]}22`, points: {show: points.length < 3}, spanGaps: true},
+      ...curves.names.map((_name, at) => ({stroke: shared.curves[at], width: 1.5, points: {show: curves.times.length < 3}, spanGaps: true}))],
+  }, uPlot.join([[points.map(each => each[0] / 1000), points.map(each => each[1])],
+    ...curves.names.length ? [[curves.times.map(each => each / 1000), ...curves.lags]] : []]), box);
   return box;
 };
+
+// The names of the curves; a group with one partition has none but that of all.
+const curveNames = ({names, left_out: leftOut}) => !names.length ? null : el("p", {class: "legend"}, ["all partitions", ...names].map((name, at) =>
+  el("span", null, el("i", {css: {background: at ? shared.curves[at - 1] : shared.lives[""][1]}}), folded(name))),
+  leftOut ? el("span", null, `and ${plural(leftOut, "partition")} with less lag`) : null);
 
 const nameOf = life => life.instance || life.client_id || life.member_id;
 const ending = life => shared.lives[life.end || ""] || [life.end, shared.grey];

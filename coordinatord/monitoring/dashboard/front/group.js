@@ -6,25 +6,50 @@ const drawGroup = (group, now) => {
   const parts = [el("h2", {id: "name"}, folded(group.id), " ", badge(group)),
     el("div", {class: `verdict ${look(group)}`}, el("p", {class: "why"}, group.why),
       el("p", null, el("b", null, "It means: "), group.means, "."), el("p", null, el("b", null, "What to do: "), group.do, "."))];
-  for (const each of group.also.filter(each => each.kind !== group.status))
-    parts.push(el("p", null, el("b", {class: "bad"}, each.kind), ` ${each.text}; the last one ${ago(each.ended_ms, now)}`));
+  const known = group.events.filter(each => each.count > 1 || each.last[0].text !== group.why);
+  parts.push(...known.filter(each => each.goes_on).map(each => happened(each, now)));
   if (group.waiting) parts.push(el("p", null, el("b", {class: "warn"}, `rebalancing for ${span(now - group.waiting.began_ms)}`),
     group.waiting.waits_for.length ? ` waits for ${group.waiting.waits_for.slice(0, 10).join(", ")}` : ""));
   if (group.commands.length) parts.push(el("details", {"data-fold": "commands", open: group.urgent}, el("summary", {"data-key": "commands"}, "Commands to copy"),
     el("ul", {class: "items commands"}, group.commands.map(copied))));
   if (group.partitions.length) parts.push(heading("Partitions", group.partitions, group.partitions_count), places(group, now));
-  if (group.points.length) parts.push(el("h3", null, "Lag of all partitions"), lagPlot(group.points, from, now, width));
+  if (group.rewinds.length) parts.push(el("h3", null, "Commits that went back"), wentBack(group.rewinds, now));
+  if (group.expiries.length) parts.push(el("h3", null, "Offsets that expire"), ...group.expiries.map(each => expires(each, now)));
+  if (group.points.length) parts.push(el("h3", null, "Lag of all partitions"), lagPlot(group, from, now, width), curveNames(group.curves));
   if (group.lives.length) parts.push(el("h3", null, "Members and rebalances"), timeline(group, from, now, width),
     el("p", {class: "ends soft small"}, el("span", null, clock(from, now)), el("span", null, "now")), legend(group),
     el("details", {"data-fold": "members"}, el("summary", {"data-key": "members"}, plural(group.lives_count, "member")), members(group, now)));
   if (group.deadlines.length) parts.push(el("h3", null, "Deadlines"), el("ul", {class: "items"}, group.deadlines.slice(0, 12).map(each =>
     el("li", null, el("b", null, each.who), ` ${each.what} `, el("span", {class: "soft"}), el("div", {class: "bar", "data-at": each.at_ms, "data-lasts": each.lasts_ms, "aria-hidden": "true"}, el("i"))))));
+  const over = known.filter(each => !each.goes_on);
+  if (over.length) parts.push(el("h3", null, "Earlier events"), ...over.map(each => happened(each, now)));
   parts.push(el("h3", null, "Rebalances by cause, latest first"), group.rebalances.length ? el("div", {id: "rebalances"}, causes(group.rebalances, now))
     : el("p", {class: "soft"}, "None is known."));
   put($("view"), el("nav", {"aria-label": "Back"}, el("a", {href: "#/", "data-key": "back"}, "← all groups")), ...parts);
 };
 
 const heading = (name, rows, total) => el("h3", null, total > rows.length ? `${name}, the worst ${rows.length} of ${count(total)}` : name);
+
+// A line that opens to what it counts.
+const line = (key, head, more) => el("details", {"data-fold": key}, el("summary", {"data-key": key}, head), el("ul", {class: "items"}, more.map(each => el("li", null, each))));
+
+const happened = (event, now) => line(`event ${event.kind}`, [el("span", {class: event.goes_on ? "badge bad" : "badge"}, event.kind),
+  el("span", {class: "soft"}, ` ${event.count > 1 ? `${plural(event.count, "time")}, ` : ""}last ${ago(event.ended_ms, now)}`),
+  el("p", null, event.last[0].text)],
+  event.last.map(each => [el("p", null, each.text), el("p", {class: "soft small"}, `${clock(each.began_ms, now)} to ${clock(each.ended_ms, now)}${each.goes_on ? ", not over" : ""}`)]));
+
+const wentBack = (rewinds, now) => {
+  const sum = name => rewinds.reduce((total, each) => total + each[name], 0);
+  return line("rewinds", [el("strong", null, plural(sum("steps"), "time")), ` in ${plural(rewinds.length, "partition")}, by ${plural(sum("records"), "record")} together, which were read again`],
+    rewinds.map(each => [link("topic", each.topic), `-${each.partition}: ${plural(each.steps, "time")}, by ${plural(each.records, "record")}`,
+      each.time_ms == null ? "" : `; the last time from ${count(each.before)} to ${count(each.offset)}, ${ago(each.time_ms, now)}`]));
+};
+
+const COUNTED = {empty: "since the last member went", simple: "since the commit of a consumer without a group", explicit: "as the client asked with its commit",
+  "not subscribed": "since the commit: no member reads the topic"};
+const expires = (each, now) => line(`expiry ${each.expires_ms} ${each.counts_from}`, [el("strong", null, plural(each.count, "partition")),
+  ` ${each.expires_ms > now ? `in ${span(each.expires_ms - now)}` : "due"}`, el("span", {class: "soft"}, `, ${clock(each.expires_ms, now)}; counted ${COUNTED[each.counts_from] || each.counts_from}`)],
+  each.count > each.partitions.length ? [...each.partitions, `and ${count(each.count - each.partitions.length)} more`] : each.partitions);
 
 const copied = ({what, command}) => {
   const done = el("span", {class: "soft", role: "status"});

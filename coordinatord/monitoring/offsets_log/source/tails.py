@@ -1,5 +1,5 @@
-"""Further state of partitions from a broker: tails (source/markers.py), earlier ends, retention.ms; and the session
-timeouts of groups. Values that the user may not request stay unknown.
+"""Further state of partitions from a broker: tails (source/markers.py), earlier ends, retention.ms; the session
+timeouts of groups; and the retention of unused offsets. Values that the user may not request stay unknown.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OPEN_BYTES = 64 << 10
 """A first batch of an open transaction that is larger is not read, and its producer stays unknown."""
 MAX_PRODUCERS = 100
 """Maximum number of producers whose transactional ids are requested."""
-TOPIC, GROUP = 2, 32
+TOPIC, BROKER, GROUP = 2, 4, 32
 """Types of resources whose configurations are described: org.apache.kafka.common.config.ConfigResource."""
 PARTS = (0.05, 0.25, 0.5, 0.75, 1.0)
 LONGEST_MS = 24 * 3_600_000
@@ -92,6 +92,15 @@ def retention(cluster: Cluster, topics: Collection[str]) -> dict[str, int]:
     return found
 
 
+def offsets_retention(cluster: Cluster) -> int | None:
+    """Return the retention of unused offsets in ms, as a broker has it; None if the user may not describe it."""
+    name = "offsets.retention.minutes"
+    for node in sorted(cluster.nodes)[:1]:
+        minutes = _configs(cluster, BROKER, [str(node)], [name], node).get(str(node), {}).get(name, "")
+        return int(minutes) * 60_000 if minutes.isdecimal() else None
+    return None
+
+
 def sessions_from_broker(bootstrap: str, settings: Mapping[str, Any], groups: Collection[str]) -> dict[str, int]:
     """Return consumer.session.timeout.ms of the groups that the user may describe: their own, or the cluster's. None of
     a cluster without the consumer protocol. Raises SourceError.
@@ -102,11 +111,13 @@ def sessions_from_broker(bootstrap: str, settings: Mapping[str, Any], groups: Co
     return {group: int(values[name]) for group, values in found.items() if name in values}
 
 
-def _configs(cluster: Cluster, kind: int, resources: Collection[str], keys: Sequence[str]) -> dict[str, dict[str, str]]:
+def _configs(
+    cluster: Cluster, kind: int, resources: Collection[str], keys: Sequence[str], node: int | None = None
+) -> dict[str, dict[str, str]]:
     """Return the values of these configurations of each resource that the user may describe."""
     resource = DescribeConfigsRequest.DescribeConfigsResource
     wanted = [resource(resource_type=kind, resource_name=name, configuration_keys=keys) for name in sorted(resources)]
-    answer = cluster.ask(DescribeConfigsRequest(resources=wanted)) if wanted else None
+    answer = cluster.ask(DescribeConfigsRequest(resources=wanted), node) if wanted else None
     return {
         each.resource_name: {config.name: config.value or "" for config in each.configs or ()}
         for each in (() if answer is None else answer.results)

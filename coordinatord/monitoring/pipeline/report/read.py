@@ -16,7 +16,7 @@ from coordinatord.monitoring.pipeline.run.state import find_state
 
 Row = dict[str, Any]
 
-OF_GROUPS = ("rebalances", "members", "lag_history", "lag", "status")
+OF_GROUPS = ("rebalances", "members", "lag_history", "lag", "status", "commits")
 """Tables of which only the shown groups' rows are read."""
 MAX_EVENT_FILES = 500
 """Maximum number of micro-batches with events; the last ones are read."""

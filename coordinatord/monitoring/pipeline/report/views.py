@@ -7,14 +7,18 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
+from coordinatord.monitoring.analysis.commit_window import Rewinds
 from coordinatord.monitoring.analysis.current_lag import Now
+from coordinatord.monitoring.analysis.expiry import Expiry
+from coordinatord.monitoring.analysis.generations import TopicPartition
 from coordinatord.monitoring.analysis.groups import GroupNow
-from coordinatord.monitoring.analysis.members import CRASH_LOOP, STORM, Life
+from coordinatord.monitoring.analysis.members import CRASH_LOOP, STORM, Event, Life
 from coordinatord.monitoring.analysis.rebalances import Rebalance
 from coordinatord.monitoring.dashboard.view import Ending, GroupView, View
 from coordinatord.monitoring.pipeline.report.read import Row, Tables
 
 _LIFE = [each.name for each in fields(Life)]
+_EVENT = [each.name for each in fields(Event)]
 _REBALANCE = [each.name for each in fields(Rebalance)]
 
 
@@ -26,16 +30,23 @@ class LagHistory:
         for row in rows:
             steps[row["group_id"]][row["at_ms"]][row["topic"], row["partition"]] = row["lag"]
         self._points: dict[str, list[tuple[int, int]]] = {}
+        self._curves: dict[str, dict[TopicPartition, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
         for group, times in steps.items():
             present: dict[tuple[str, int], int] = {}  # a partition keeps its lag until its next point
             self._points[group] = []
             for at_ms in sorted(times):
                 present |= times[at_ms]
+                for place, lag in times[at_ms].items():
+                    self._curves[group][place].append((at_ms, lag))
                 self._points[group].append((at_ms, sum(present.values())))
 
     def points(self, group_id: str) -> list[tuple[int, int]]:
         """Return (time in ms, lag) of the group, oldest first."""
         return self._points.get(group_id, [])
+
+    def curves(self, group_id: str) -> dict[TopicPartition, list[tuple[int, int]]]:
+        """Return (time in ms, lag) of each of the group's partitions, oldest first."""
+        return self._curves.get(group_id, {})
 
 
 def view(tables: Tables) -> View:
@@ -45,7 +56,7 @@ def view(tables: Tables) -> View:
         for each in rows[row["group_id"]]:
             if (each["topic"], each["partition"]) == (row["topic"], row["partition"]):
                 each |= row
-    of = {name: _by_group(tables, name) for name in ("rebalances", "members")}
+    of = {name: _by_group(tables, name) for name in ("rebalances", "members", "commits", "expiry", "member_events")}
     groups: dict[str, GroupView] = {}
     known = {row["group_id"]: row for row in tables.rows["group_status"]}
     for group in [*known, *(each for each in tables.shown if each not in known)]:
@@ -60,9 +71,20 @@ def view(tables: Tables) -> View:
             commits=None,
             causes=Counter(row["trigger"] or "unknown" for row in rebalances),
             trouble=tables.trouble.get(group, ()),
+            events=[Event(**_columns(row, _EVENT)) for row in of["member_events"][group]],
             rebalances=[Rebalance(**_columns(row, _REBALANCE)) for row in rebalances],
             lives=lives,
             owners=_owners(tables, group, lives),
+            rewinds={
+                (row["topic"], row["partition"]): Rewinds(row["rewinds"], row["rewound_records"])
+                for row in of["commits"][group]
+                if row["rewinds"]
+            },
+            expiries=[
+                Expiry(row["topic"], row["partition"], row["counts_from"], row["expires_ms"])
+                for row in of["expiry"][group]
+                if row["expires_ms"] is not None
+            ],
         )
     ends: dict[tuple[str, int], Ending] = {}
     for row in tables.rows.get("lag", []):

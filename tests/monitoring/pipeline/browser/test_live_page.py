@@ -16,9 +16,12 @@ import pytest
 from coordinatord.base.config.address import Listener
 from coordinatord.base.observe.admin import AdminServer
 from coordinatord.base.observe.health import Health
+from coordinatord.monitoring.analysis.commit_window import Rewinds
+from coordinatord.monitoring.analysis.expiry import Expiry
+from coordinatord.monitoring.analysis.members import CRASH_LOOP, Event
 from coordinatord.monitoring.dashboard.responses import Answers
 from coordinatord.monitoring.dashboard.trends import Trends
-from coordinatord.monitoring.dashboard.view import Ending, View
+from coordinatord.monitoring.dashboard.view import Ending, GroupView, View
 from tests.monitoring.dashboard.views import EVIL, MINUTE, NOW_MS, group, place, view
 from tests.monitoring.pipeline.browser.chromium import Tab
 from tests.monitoring.pipeline.browser.test_report_page import BUILD, OVERFLOW
@@ -68,7 +71,8 @@ def hour() -> Trends:
         for name, each in view().groups.items():
             lag = each.now.lag if each.now is not None else None
             past = None if lag is None else lag * (240 - minute) // 240
-            groups[name] = replace(each, now=None if each.now is None else each.now._replace(lag=past))
+            rows = [row._replace(lag=row.lag * (240 - minute) // 240) for row in each.rows]
+            groups[name] = replace(each, rows=rows, now=None if each.now is None else each.now._replace(lag=past))
         trends.add(View(NOW_MS - minute * MINUTE, groups))
     return trends
 
@@ -83,9 +87,25 @@ def busy() -> View:
         last_ms = NOW_MS - 25 * MINUTE + number * 100
         stopped = row._replace(group_id=name, status="stopped", why=why, alarming=True, committed_ms=last_ms)
         groups[name] = group(name, [stopped], members=1)
-    owners = {("payments", 7): ("pay-1", "/10.0.0.7"), ("payments", 8): ("pay-1", "/10.0.0.7")}
-    groups["stuck-payments"] = replace(groups["stuck-payments"], owners=owners)
+    groups["stuck-payments"] = storied(groups["stuck-payments"])
     return View(NOW_MS, groups, [Ending("payments", 7, 0, 7_200), Ending("payments", 8, 0, 339)])
+
+
+def storied(found: GroupView) -> GroupView:
+    """With owners, commits that went back, offsets that expire, and crash loops that are over."""
+    loops = [
+        Event(CRASH_LOOP, NOW_MS - n * 90 * MINUTE, NOW_MS - n * 80 * MINUTE, f"pay-{n}", "/10.0.0.7", 4,
+              f"pay-{n} on 10.0.0.7 came 4 times, for 130 s each")
+        for n in (1, 2, 3)
+    ]  # fmt: skip
+    week_ms = NOW_MS + 4_470 * MINUTE
+    return replace(
+        found,
+        owners={("payments", number): ("pay-1", "/10.0.0.7") for number in (7, 8)},
+        events=[*loops, Event("deploy", NOW_MS - 9_000_000, NOW_MS - 8_000_000, None, None, 2, "2 of 3 restarted")],
+        rewinds={("payments", 8): Rewinds(2, 1_200, 1_300, 100, NOW_MS - 50 * MINUTE)},
+        expiries=[Expiry("refunds", number, "not subscribed", week_ms + number) for number in range(3)],
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -157,6 +177,25 @@ def test_an_operator_finds_the_worst_group_its_reason_and_its_owner(tab: Tab, se
     order = [page.index(word) for word in ("It means", "Commands to copy", "Partitions", "Lag of all partitions",
                                            "Members and rebalances", "Rebalances by cause")]  # fmt: skip
     assert order == sorted(order), "the first question comes first"
+
+    lines = tab.run(
+        "[...document.querySelectorAll('details summary')].map(each => each.innerText.replace(/\\s+/g, ' '))"
+    )
+    assert lines[1:5] == [
+        "2 times in 1 partition, by 1,200 records together, which were read again",
+        "3 partitions in 3 d 2 h, 2026-11-26 04:43:20 UTC; counted since the commit: no member reads the topic",
+        "1 member",
+        "crash loop 3 times, last 1 h 20 min ago pay-1 on 10.0.0.7 came 4 times, for 2 min 10 s each",
+    ]
+    click(tab, "details summary", "crash loop")
+    assert tab.page.get_by_text("pay-3 on 10.0.0.7 came 4 times, for 2 min 10 s each").is_visible()
+    click(tab, "details summary", "3 partitions")
+    assert tab.page.get_by_text("refunds-2", exact=True).is_visible()
+    click(tab, "details summary", "1,200 records")
+    assert (
+        "payments-8: 2 times, by 1,200 records; the last time from 1,300 to 100, 50 min ago"
+        in tab.page.locator("#view").inner_text()
+    )
 
     click(tab, "#places a", "pay-1")
     tab.until("document.querySelector('#name') && document.querySelector('#name').textContent.endsWith('pay-1')")

@@ -300,7 +300,8 @@ def test_what_a_log_does_not_tell_or_tells_of_no_calendars_time(tmp_path: Path) 
     (first,) = rebalances([Generation(7, NOW_MS, None, "range", "m", {"m": member})], NO_COMMITS)
     told = {"group_id": "orders", **asdict(first)}
     unknown = dict.fromkeys(("last_commit_ms", "max_time_lag_ms", "burrow"))
-    expiry = {"group_id": "orders", "counts_from": "explicit", "expires_ms": 9 - 2**63, "expires_in_ms": None}
+    expiry = {"group_id": "orders", "topic": "t", "partition": 0, "counts_from": "explicit", "expires_ms": 9 - 2**63,
+              "expires_in_ms": None}  # fmt: skip
     rows = {"group_status": [status("orders", "unknown", None, **unknown)], "rebalances": [told], "expiry": [expiry]}
     write(tmp_path / "out", rows)
     text = page(read(tmp_path / "out", 1))
