@@ -96,8 +96,11 @@ def _of_broker(options: Options, starts: Mapping[int, int]) -> Iterator[TopicRec
             return  # a cluster without the topic, or a user without permission to read it
         places = [TopicPartition(options.topic, number) for number in numbers]
         consumer.assign(places)  # so that its metadata has the leaders
+        # kafka-python fails with a KeyError for a partition without one.
+        leader_of = consumer._manager.cluster.leader_for_partition
+        places = [place for place in places if leader_of(place) not in (None, -1)]
         ends = consumer.end_offsets(places)
-        for place in (each for each in places if each in ends):
+        for place in places:
             offset = starts.get(place.partition, 0)
             while offset < ends[place]:
                 data, log_start = fetch(consumer, options, place.partition, offset)
