@@ -88,7 +88,6 @@ REASONS: Mapping[str, str] = {
     "order of Kafka's hash table; here it is that of joining",
     "ApiVersionsRequestTest": "it counts the features and APIs of a whole broker; those that are not served are not "
     "advertised",
-    "SaslApiVersionsRequestTest": "the connection is closed without ILLEGAL_SASL_STATE before",
     "GroupCoordinatorIntegrationTest": "streams groups (KIP-1071) are not served",
     "GroupCoordinatorIntegrationTest.testRecreatingConsumerOffsetsTopic": "it deletes `__consumer_offsets`, which is "
     "refused",

@@ -1,7 +1,8 @@
 """What SASL listeners answer, byte for byte as Kafka: handshakes, tokens, failures, sessions that end (KIP-368).
 
-One difference is meant: Kafka decodes whatever comes instead of a SaslAuthenticate request and answers it with an error
-before it closes the connection, if there is one for the API; here the connection is closed at once.
+One difference is meant: Kafka decodes whatever comes instead of a SaslAuthenticate request and answers it with
+ILLEGAL_SASL_STATE before it closes the connection; here that holds for ApiVersions, and other requests of clients that
+are not known yet are not decoded.
 """
 
 from __future__ import annotations
@@ -121,6 +122,8 @@ TALKS: dict[str, list[Message]] = {
     ],
     "a request before": [METADATA_V0],
     "a request instead of a handshake": [(API_VERSIONS, 0, b""), METADATA_V0],
+    "ApiVersions instead of a token": [handshake("PLAIN"), (API_VERSIONS, 0, b""), METADATA_V0],
+    "ApiVersions instead of a bare token": [handshake("PLAIN", 0), (API_VERSIONS, 0, b"")],
     "a handshake afterwards": [handshake("PLAIN"), token(ALICE), handshake("PLAIN"), token(ALICE)],
     "a handshake afterwards, v0": [handshake("PLAIN"), token(ALICE), handshake("PLAIN", 0)],
     "a token afterwards": [handshake("PLAIN"), token(ALICE), token(ALICE, 0), token(ALICE, 2)],
@@ -135,6 +138,7 @@ AGAIN: dict[str, list[Message]] = {
     "as somebody else": [handshake("PLAIN"), token(ALICE), handshake("PLAIN"), token(BOB)],
     "with a wrong password": [handshake("PLAIN"), token(ALICE), handshake("PLAIN"), token(WRONG)],
     "with another mechanism": [handshake("PLAIN"), token(ALICE), handshake("OAUTHBEARER"), token(EXPIRED)],
+    "ApiVersions instead of a token": [handshake("PLAIN"), token(ALICE), handshake("PLAIN"), (API_VERSIONS, 0, b"")],
     "with an unknown mechanism": [handshake("PLAIN"), token(ALICE), handshake("GSSAPI")],
     "SCRAM after PLAIN": [handshake("PLAIN"), token(ALICE), handshake("SCRAM-SHA-256"), token(b"n,,n=alice,r=a")],
 }  # fmt: skip
@@ -142,7 +146,7 @@ AGAIN: dict[str, list[Message]] = {
 
 
 def talk(port: int, messages: Sequence[Message], pauses_s: Sequence[float] = ()) -> list[bytes | None]:
-    """The answers, None from the end of the connection on. API versions are told apart by their number alone."""
+    """The answers, None from the end of the connection on. The versions in an ApiVersions response are left out."""
     answers: list[bytes | None] = []
     with socket.create_connection((HOST, port), 20) as line:
         for number, (api_key, version, body) in enumerate(messages):
@@ -160,7 +164,7 @@ def talk(port: int, messages: Sequence[Message], pauses_s: Sequence[float] = ())
                     answer = b""
             except OSError:
                 answer = None
-            is_list = api_key == API_VERSIONS and answer is not None
+            is_list = api_key == API_VERSIONS and answer is not None and answer[4:6] == b"\0\0"
             answers.append(b"the versions" if is_list else answer)
     return answers
 

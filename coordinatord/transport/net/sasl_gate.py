@@ -24,6 +24,7 @@ from coordinatord.transport.net.request import RequestContext
 from coordinatord.transport.net.router import Router
 from coordinatord.transport.net.server_context import ServerContext
 from coordinatord.transport.security.sasl import Answer, Exchange, Mechanism, State
+from kafka_wire.api.api_versions import ApiVersionsResponse
 from kafka_wire.api.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kafka_wire.api.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kafka_wire.api_key import ApiKey
@@ -119,9 +120,14 @@ class SaslGate:
         self._router.failed(connection, codec)
 
     def _versions(self, context: RequestContext, request: Any) -> Any:
+        session: Session = context.connection.session
+        failed = session.exchange.api_versions_instead()
+        if failed is not None:
+            session.answer(failed, lambda: context.reply(ApiVersionsResponse(failed.error_code)))
+            return None
         response = self._api_versions.answer(context, request)
         if response.error_code == ErrorCode.NONE:
-            context.connection.session.exchange.api_versions()
+            session.exchange.api_versions()
         return response
 
     def _handshake(self, context: RequestContext, request: SaslHandshakeRequest) -> None:

@@ -96,7 +96,7 @@ class State(Enum):
 AWAITED: Final = {
     State.BEGUN: (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE),
     State.HANDSHAKE: (ApiKey.SASL_HANDSHAKE,),
-    State.TOKENS: (ApiKey.SASL_AUTHENTICATE,),
+    State.TOKENS: (ApiKey.SASL_AUTHENTICATE, ApiKey.API_VERSIONS),  # the second only for its error code
     State.REAUTH_HANDSHAKE: (ApiKey.SASL_HANDSHAKE,),
     State.REAUTH_BAD_MECHANISM: (ApiKey.SASL_AUTHENTICATE,),
     State.COMPLETE: (ApiKey.SASL_HANDSHAKE,),
@@ -138,6 +138,13 @@ class Exchange:
     def api_versions(self) -> None:
         """Expect SaslHandshake next: ApiVersions got its response."""
         self.state = State.HANDSHAKE
+
+    def api_versions_instead(self) -> Answer | None:
+        """Return the response to ApiVersions that comes instead of a token; None if it is not awaited."""
+        if self.state is not State.TOKENS:
+            return None
+        self.state = State.FAILED
+        return Answer(ErrorCode.ILLEGAL_SASL_STATE, failure="ApiVersions during SASL authentication")
 
     def may_begin_again(self, now_ms: int) -> bool:
         """Return whether SaslHandshake of an authenticated client begins a new exchange."""

@@ -15,7 +15,7 @@ from coordinatord.transport.net.sasl_gate import SaslApis, SaslGate
 from coordinatord.transport.security.plain import Plain
 from coordinatord.transport.security.principal import ANONYMOUS, Principal
 from coordinatord.transport.security.sasl import Mechanism
-from kafka_wire.api.api_versions import ApiVersionsRequest
+from kafka_wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_wire.api.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kafka_wire.api.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kafka_wire.api_key import ApiKey
@@ -284,6 +284,20 @@ def test_a_handshake_out_of_place_is_an_illegal_state() -> None:
     wire.send(ALICE, 2)
     assert last(wire).error_code == ErrorCode.ILLEGAL_SASL_STATE
     assert not wire.connection.closed
+
+
+@pytest.mark.parametrize("max_reauth_ms", [0, 5_000])
+def test_api_versions_instead_of_a_token_is_an_illegal_state(max_reauth_ms: int) -> None:
+    listener = Listener(max_reauth_ms)
+    wire = listener.logged_in() if max_reauth_ms else listener.wire()
+    wire.send(PLAIN, 1)
+    wire.send(VERSIONS, 3)
+    assert last(wire) == SaslHandshakeResponse(ErrorCode.NONE, ["PLAIN"]), "no response before the delay"
+    listener.alarms.advance(100)
+    wire.turns.run()
+    assert last(wire) == ApiVersionsResponse(ErrorCode.ILLEGAL_SASL_STATE)
+    assert wire.connection.closed
+    assert listener.scene.door.metrics.rejected["unauthenticated"] == 1
 
 
 def test_an_unknown_mechanism_is_told_those_there_are_and_then_the_connection_ends() -> None:
