@@ -19,11 +19,9 @@ from kafka_wire.api.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_wire.client import codec_of, request_frame
 from kafka_wire.codecs import encode_message
-from kafka_wire.headers import RequestHeader, write_request_header
 from kafka_wire.records.consumer import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartition
-from kafka_wire.registry import Codec, codec
-from kafka_wire.schema import schema_of
 
 CLIENT_ID = "bench"
 CORRELATION_ID = 1
@@ -52,26 +50,14 @@ class Versioned(NamedTuple):
     version: int | None
 
 
-def codec_of(request: object, version: int | None = None) -> Codec:
-    if version is None:
-        version = VERSIONS[type(request)]
-    return codec(schema_of(type(request)).api_key or 0, version)
-
-
 def frame(request: object, version: int | None = None) -> bytes:
     """A request with its size and header."""
-    used = codec_of(request, version)
-    out = bytearray(4)
-    header = RequestHeader(used.api_key, used.api_version, CORRELATION_ID, CLIENT_ID)
-    write_request_header(header, used.flexible, out)
-    used.encode_request(request, out)
-    out[:4] = (len(out) - 4).to_bytes(4, "big")
-    return bytes(out)
+    return request_frame(request, VERSIONS[type(request)] if version is None else version, CORRELATION_ID, CLIENT_ID)
 
 
 def response(request: object, answer: bytes, version: int | None = None) -> Any:
     """The decoded answer to a request; `answer` is a whole frame."""
-    used = codec_of(request, version)
+    used = codec_of(request, VERSIONS[type(request)] if version is None else version)
     assert int.from_bytes(answer[4:8], "big") == CORRELATION_ID, "an answer out of turn"
     return used.decode_response(answer, 9 if used.response_header_flexible else 8, len(answer))
 

@@ -6,9 +6,6 @@ Versions are fixed: every Kafka since 3.0 supports them. Faults do not hit the t
 
 from __future__ import annotations
 
-import contextlib
-import socket
-import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +14,7 @@ from typing import Any
 from coordinatord.server.control.faults import NO_FAULT_FOR
 from coordinatord.testing.problems import KafkaError
 from coordinatord.testing.views import Record, TopicPartition
+from coordinatord.transport.blocking_client import BlockingConnection
 from kafka_wire.api.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kafka_wire.api.delete_groups import DeleteGroupsRequest
 from kafka_wire.api.delete_topics import DeleteTopicsRequest
@@ -31,12 +29,9 @@ from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from kafka_wire.errors import ErrorCode
-from kafka_wire.headers import RequestHeader, write_request_header
+from kafka_wire.errors import DecodeError, ErrorCode
 from kafka_wire.records.batch import BatchBuilder, iterate_batches, records
 from kafka_wire.records.control import ControlType, decode_key
-from kafka_wire.registry import codec
-from kafka_wire.schema import schema_of
 
 VERSIONS: dict[type[Any], int] = {
     CreateTopicsRequest: 5,
@@ -84,14 +79,13 @@ class Wire:
     def __init__(self, find: Callable[[], tuple[str, int]], client_id: str = NO_FAULT_FOR) -> None:
         self._find = find
         self._client_id = client_id
-        self._sockets: dict[tuple[str, int], socket.socket] = {}
-        self._correlation_id = 0
+        self._connections: dict[tuple[str, int], BlockingConnection] = {}
         self._lock = threading.Lock()
 
     def close(self) -> None:
         """Close all connections."""
-        while self._sockets:
-            self._sockets.popitem()[1].close()
+        while self._connections:
+            self._connections.popitem()[1].close()
 
     # Requests
 
@@ -106,8 +100,8 @@ class Wire:
             try:
                 with self._lock:
                     return self._ask(address, request, version)
-            except OSError as error:
-                dropped = self._sockets.pop(address, None)
+            except (OSError, DecodeError) as error:
+                dropped = self._connections.pop(address, None)
                 if dropped is not None:
                     dropped.close()
                 if attempt == 2 or isinstance(error, TimeoutError):
@@ -117,21 +111,10 @@ class Wire:
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _ask(self, address: tuple[str, int], request: Any, version: int | None) -> Any:
-        connection = self._sockets.get(address)
+        connection = self._connections.get(address)
         if connection is None:
-            connection = self._sockets[address] = socket.create_connection(address, timeout=TIMEOUT_S)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        kind = type(request)
-        used = codec(schema_of(kind).api_key or 0, VERSIONS[kind] if version is None else version)
-        self._correlation_id += 1
-        out = bytearray(4)
-        header = RequestHeader(used.api_key, used.api_version, self._correlation_id, self._client_id)
-        write_request_header(header, used.flexible, out)
-        used.encode_request(request, out)
-        out[:4] = (len(out) - 4).to_bytes(4, "big")
-        connection.sendall(out)
-        answer = _exactly(connection, struct.unpack(">i", _exactly(connection, 4))[0])
-        return used.decode_response(answer, 5 if used.response_header_flexible else 4, len(answer))
+            connection = self._connections[address] = BlockingConnection(address, self._client_id, TIMEOUT_S)
+        return connection.ask(request, VERSIONS[type(request)] if version is None else version)
 
     def patiently(self, work: Callable[[], Any]) -> Any:
         """Return `work()`; call it again while it raises a transient error (`check`). Raises KafkaError after
@@ -395,14 +378,3 @@ def check(error_code: int, what: str) -> None:
     if error in RETRIED:
         raise _Retry(f"{what}: still {error.name}")
     raise KafkaError(f"{what}: {error.name}.")
-
-
-def _exactly(connection: socket.socket, size: int) -> bytes:
-    parts = bytearray()
-    while len(parts) < size:
-        with contextlib.suppress(InterruptedError):
-            part = connection.recv(size - len(parts))
-            if not part:
-                raise ConnectionError("the connection was closed")
-            parts += part
-    return bytes(parts)

@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import struct
-from collections import deque
 from typing import Any
 
-from kafka_wire.framing import FrameSplitter
-from kafka_wire.headers import RequestHeader, write_request_header
-from kafka_wire.registry import Codec, codec
-from kafka_wire.schema import schema_of
-
-MAX_FRAME_BYTES = 64 << 20
-
-_correlation_id = struct.Struct(">i").unpack_from
+from kafka_wire.client import ClientConnection
 
 
 class Line(asyncio.Protocol):
@@ -24,9 +15,7 @@ class Line(asyncio.Protocol):
         self.client_id = client_id
         self.closed = False
         self._transport: Any = None
-        self._splitter = FrameSplitter(MAX_FRAME_BYTES)
-        self._unanswered: deque[tuple[int, Codec, asyncio.Future[Any]]] = deque()
-        self._correlation_id = 0
+        self._connection = ClientConnection(client_id)
         self._loop = asyncio.get_running_loop()
 
     @classmethod
@@ -41,16 +30,7 @@ class Line(asyncio.Protocol):
         if self.closed:
             answer.set_exception(ConnectionError("the connection is closed"))
             return answer
-        used = codec(schema_of(type(request)).api_key or 0, version)
-        self._correlation_id += 1
-        out = bytearray(4)
-        write_request_header(
-            RequestHeader(used.api_key, version, self._correlation_id, self.client_id), used.flexible, out
-        )
-        used.encode_request(request, out)
-        out[:4] = (len(out) - 4).to_bytes(4, "big")
-        self._unanswered.append((self._correlation_id, used, answer))
-        self._transport.write(out)
+        self._transport.write(self._connection.send(request, version, answer))
         return answer
 
     def close(self) -> None:
@@ -61,17 +41,14 @@ class Line(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        for buf, start, end in self._splitter.feed(data):
-            correlation_id, used, answer = self._unanswered.popleft()
-            assert _correlation_id(buf, start)[0] == correlation_id, "an answer out of turn"
-            start += 5 if used.response_header_flexible else 4  # its tag buffer is empty
-            if not answer.done():
-                answer.set_result(used.decode_response(buf, start, end))
+        for sent, response in self._connection.receive_data(data):
+            if not sent.token.done():
+                sent.token.set_result(response)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
-        for _, _, answer in self._unanswered:
-            if not answer.done():
-                answer.set_exception(ConnectionError("the connection was lost"))
-                answer.exception()  # whoever does not wait for it any more need not be told
-        self._unanswered.clear()
+        for sent in self._connection.in_flight:
+            if not sent.token.done():
+                sent.token.set_exception(ConnectionError("the connection was lost"))
+                sent.token.exception()  # whoever does not wait for it any more need not be told
+        self._connection.in_flight.clear()

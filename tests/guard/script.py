@@ -15,7 +15,6 @@ from typing import Any
 from coordinatord.coordination.group.states import STABLE
 from coordinatord.server.daemon.daemon import Daemon
 from coordinatord.transport.net.connection import Connection
-from kafka_wire import registry
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -31,9 +30,9 @@ from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitReques
 from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kafka_wire.client import codec_of
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import build_batch
-from kafka_wire.schema import schema_of
 from tests.support.shell import Transport, request_frame, response_of
 
 TOPIC, PARTITIONS = "topic", 4
@@ -59,8 +58,7 @@ class Client:
         self.transport.written.clear()
         size = int.from_bytes(data[:4], "big")
         assert len(data) == 4 + size, f"{len(data)} bytes are not one answer"
-        codec = registry.codec(schema_of(type(message)).api_key or 0, version)
-        return response_of(codec, data[4:])[1]
+        return response_of(codec_of(message, version), data[4:])[1]
 
 
 class Stage:

@@ -23,8 +23,7 @@ from coordinatord.base.config.address import parse_listeners
 from coordinatord.base.observe.health import HealthState
 from coordinatord.base.observe.logger import silent
 from coordinatord.server.daemon.daemon import Daemon
-from kafka_wire import registry
-from kafka_wire.schema import schema_of
+from kafka_wire.client import codec_of
 from tests.support.shell import request_frame, response_of
 
 HOST = "127.0.0.1"
@@ -83,7 +82,7 @@ class Peer:
         self.send(message, version)
         data = self.receive()
         assert data, "the connection was closed"
-        return response_of(registry.codec(schema_of(type(message)).api_key or 0, version), data)[1]
+        return response_of(codec_of(message, version), data)[1]
 
     def close(self) -> None:
         self.socket.close()

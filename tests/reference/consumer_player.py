@@ -27,9 +27,9 @@ from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_wire.api.offset_fetch import OffsetFetchResponseGroup
 from kafka_wire.api_key import ApiKey
+from kafka_wire.client import codec_of
 from kafka_wire.errors import ErrorCode
 from kafka_wire.registry import codec
-from kafka_wire.schema import schema_of
 from tests.reference.consumer_requests import (
     CLASSIC,
     CONSUMER,
@@ -223,9 +223,7 @@ class ConsumerPlayer(Wires):
                 self.choices.topic_ids[number] = self.topic_ids[name] = one.topic_id
                 self.names.id_for("T", one.topic_id)
             await self._topic_has(name, wanted)
-            await wait_until_settled(
-                self.connect, Answer(codec(schema_of(type(request)).api_key or 0, version), request, answer)
-            )
+            await wait_until_settled(self.connect, Answer(codec_of(request, version), request, answer))
         await asyncio.sleep(PROPAGATION_S)
         await self._look()
 

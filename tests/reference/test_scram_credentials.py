@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import socket
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
 
-from kafka_wire import registry
+from coordinatord.transport.blocking_client import BlockingConnection
 from kafka_wire.api.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
 from kafka_wire.api.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
-from kafka_wire.schema import schema_of
 from tests.daemon import HOST, Daemon
 from tests.reference.broker import KafkaBroker
-from tests.support.shell import request_frame, response_of
 
 pytestmark = pytest.mark.reference
 
@@ -37,11 +35,8 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 
 def ask(port: int, request: Any) -> Any:
-    with socket.create_connection((HOST, port), 30) as line:
-        line.sendall(request_frame(request, 0, 7))
-        size = int.from_bytes(line.recv(4, socket.MSG_WAITALL), "big")
-        frame = line.recv(size, socket.MSG_WAITALL)
-    return response_of(registry.codec(schema_of(type(request)).api_key or 0, 0), frame)[1]
+    with closing(BlockingConnection((HOST, port), "test", 30)) as connection:
+        return connection.ask(request, 0)
 
 
 def put(user: str, mechanism: int = SHA_256, iterations: int = 4096) -> ScramCredentialUpsertion:

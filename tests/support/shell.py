@@ -18,14 +18,12 @@ from coordinatord.transport.net.router import Router
 from coordinatord.transport.net.routes import Handler, ShortcutMaker
 from coordinatord.transport.net.server_context import ServerContext
 from coordinatord.transport.net.write_coalescer import WriteCoalescer
-from kafka_wire import registry
+from kafka_wire import client
 from kafka_wire.api_key import ApiKey
-from kafka_wire.headers import RequestHeader, write_request_header
 from kafka_wire.lengths import read_tags
 from kafka_wire.records.batch import BatchBuilder, Records, read_header
 from kafka_wire.records.key_values import key_values
 from kafka_wire.registry import Codec, error_response
-from kafka_wire.schema import schema_of
 
 
 class Turns:
@@ -128,11 +126,7 @@ class Transport:
 
 def request_frame(message: Any, version: int, correlation_id: int, client_id: str | None = "test") -> bytes:
     """A whole request frame, with its size."""
-    codec = registry.codec(schema_of(type(message)).api_key or 0, version)
-    out = bytearray()
-    write_request_header(RequestHeader(codec.api_key, version, correlation_id, client_id), codec.flexible, out)
-    codec.encode_request(message, out)
-    return len(out).to_bytes(4, "big") + bytes(out)
+    return client.request_frame(message, version, correlation_id, client_id)
 
 
 def with_behind(frame: bytes, behind: bytes) -> bytes:
@@ -162,7 +156,7 @@ class Wire:
     def frame(self, message: Any, version: int) -> bytes:
         """The frame of a request; its response is expected from now on."""
         correlation_id, self.next_id = self.next_id, self.next_id + 1
-        self.sent[correlation_id] = registry.codec(schema_of(type(message)).api_key or 0, version)
+        self.sent[correlation_id] = client.codec_of(message, version)
         return request_frame(message, version, correlation_id)
 
     def send(self, message: Any, version: int) -> int:

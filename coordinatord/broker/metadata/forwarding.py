@@ -32,6 +32,6 @@ def forward_of(metadata: MetadataLog, nodes: Nodes, peers: Peers | SeatPeers | N
             metadata.refresh()
             context.reply(unreachable if response is None else response)
 
-        peers.ask(owner, context.codec.api_key, context.api_version, request, answered)
+        peers.ask(owner, context.api_version, request, answered)
 
     return forward

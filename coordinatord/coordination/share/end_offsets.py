@@ -15,8 +15,8 @@ from coordinatord.transport.cluster.nodes import Nodes
 from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kafka_wire.errors import ErrorCode
 
-LIST_OFFSETS: Final = 2, 8
-"""API key and version."""
+LIST_OFFSETS_VERSION: Final = 8
+"""Version of ListOffsets between nodes."""
 
 LATEST: Final = -1
 NO_REPLICA: Final = -1
@@ -64,7 +64,7 @@ class PartitionEnds:
                 done(found)
 
         for worker, topics in asked.items():
-            self._others[1].ask(worker, *LIST_OFFSETS, _request(topics), partial(answered, topics))
+            self._others[1].ask(worker, LIST_OFFSETS_VERSION, _request(topics), partial(answered, topics))
 
 
 def _request(topics: Mapping[str, list[TopicIdPartition]]) -> ListOffsetsRequest:

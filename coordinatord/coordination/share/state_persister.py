@@ -55,9 +55,7 @@ class Topics(Protocol):
 class Peers(Protocol):
     """A client for requests to other nodes (transport/cluster/peers.py)."""
 
-    def ask(
-        self, worker: int, api_key: int, api_version: int, request: Any, answered: Callable[[Any], object]
-    ) -> None: ...
+    def ask(self, worker: int, api_version: int, request: Any, answered: Callable[[Any], object]) -> None: ...
 
 
 class StatePersister:
@@ -198,7 +196,7 @@ class _Call:
             self._ended(number)
 
         request = method.request(self._group_id, [self._partitions[index] for index in indexes])
-        peers.ask(worker, method.api_key, method.api_version, request, answered)
+        peers.ask(worker, method.api_version, request, answered)
 
     def _refused(self, part: Any, error: ErrorCode) -> Reply:
         return self._method.kind(part[0], part[1], error, message_of(error))

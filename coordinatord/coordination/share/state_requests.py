@@ -25,7 +25,6 @@ from kafka_wire.api import initialize_share_group_state as initialize
 from kafka_wire.api import read_share_group_state as read
 from kafka_wire.api import read_share_group_state_summary as summary
 from kafka_wire.api import write_share_group_state as write
-from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 
 Kind = type[PartitionError] | type[PartitionState] | type[PartitionSummary]
@@ -36,7 +35,6 @@ class Method(NamedTuple):
     result; `request(group id, parts)` and `replies(response)` are for another node.
     """
 
-    api_key: int
     api_version: int
     kind: Kind
     event_of: Callable[[Any, bool], events.Event]
@@ -117,7 +115,6 @@ def _summary_event(_part: TopicIdPartition, exists: bool) -> events.ReadSummary:
 
 
 INITIALIZE: Final = Method(
-    ApiKey.INITIALIZE_SHARE_GROUP_STATE,
     0,
     PartitionError,
     _initialize_event,
@@ -129,7 +126,6 @@ INITIALIZE: Final = Method(
     _replies(_error),
 )
 READ: Final = Method(
-    ApiKey.READ_SHARE_GROUP_STATE,
     0,
     PartitionState,
     _read_event,
@@ -137,7 +133,6 @@ READ: Final = Method(
     _replies(_state),
 )
 WRITE: Final = Method(
-    ApiKey.WRITE_SHARE_GROUP_STATE,
     1,
     PartitionError,
     _write_event,
@@ -145,7 +140,6 @@ WRITE: Final = Method(
     _replies(_error),
 )
 DELETE: Final = Method(
-    ApiKey.DELETE_SHARE_GROUP_STATE,
     0,
     PartitionError,
     _delete_event,
@@ -153,7 +147,6 @@ DELETE: Final = Method(
     _replies(_error),
 )
 READ_SUMMARY: Final = Method(
-    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
     1,
     PartitionSummary,
     _summary_event,

@@ -33,9 +33,9 @@ from kafka_wire.api.write_txn_markers import (
 )
 from kafka_wire.errors import ErrorCode
 
-ADD_PARTITIONS = 24, 5
-WRITE_MARKERS = 27, 2
-"""API key and version."""
+ADD_PARTITIONS_VERSION = 5
+WRITE_MARKERS_VERSION = 2
+"""Versions of AddPartitionsToTxn and WriteTxnMarkers between nodes."""
 
 NO_EPOCH = -1
 """The coordinator epoch of this node's own coordinator, higher than any other. Clients cannot send it."""
@@ -49,9 +49,7 @@ log = get_logger("coordinatord.coordination.transactions")
 class Peers(Protocol):
     """A client for requests to other nodes."""
 
-    def ask(
-        self, worker: int, api_key: int, api_version: int, request: Any, answered: Callable[[Any], object]
-    ) -> None: ...
+    def ask(self, worker: int, api_version: int, request: Any, answered: Callable[[Any], object]) -> None: ...
 
 
 class SpreadMarkers:
@@ -109,7 +107,7 @@ class SpreadMarkers:
         def received(response: WriteTxnMarkersResponse | None) -> None:
             answered(0, partitions if response is None else _unwritten(response, markers))
 
-        self.peers.ask(worker, *WRITE_MARKERS, WriteTxnMarkersRequest([marker]), received)
+        self.peers.ask(worker, WRITE_MARKERS_VERSION, WriteTxnMarkersRequest([marker]), received)
 
 
 class SpreadTransactions:
@@ -141,7 +139,9 @@ class SpreadTransactions:
         request = AddPartitionsToTxnRequest([asked])
 
         def ask(answered: Callable[[Errors], object]) -> None:
-            self.peers.ask(worker, *ADD_PARTITIONS, request, lambda response: answered(_errors(response, partitions)))
+            self.peers.ask(
+                worker, ADD_PARTITIONS_VERSION, request, lambda response: answered(_errors(response, partitions))
+            )
 
         return Participation({}, 0, ask)
 

@@ -21,10 +21,9 @@ from coordinatord.monitoring.offsets_log.source.connecting import AtAPrompt, che
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
-from kafka_wire.codecs import encode_message
+from kafka_wire.client import ApiVersions, codec_of, request_frame
 from kafka_wire.errors import DecodeError, ErrorCode
-from kafka_wire.headers import RequestHeader, write_request_header
-from kafka_wire.registry import codec, versions_of
+from kafka_wire.registry import LARGEST
 from kafka_wire.schema import schema_of
 
 CONNECT_S = 10.0
@@ -89,7 +88,7 @@ class _Asked:
 
     def __init__(self, message: Any, api_version: int) -> None:
         self._message = message
-        self._codec = codec(schema_of(type(message)).api_key or 0, api_version)
+        self._codec = codec_of(message, api_version)
         self.API_KEY = self.api_key = self._codec.api_key
         self.API_VERSION = self.api_version = api_version
         self.correlation_id = 0
@@ -108,12 +107,7 @@ class _Asked:
     def encode(self, framed: bool, header: bool) -> bytes:
         assert framed
         assert header
-        out = bytearray(4)
-        head = RequestHeader(self.api_key, self.api_version, self.correlation_id, self._client_id)
-        write_request_header(head, self._codec.flexible, out)
-        out += encode_message(self._message, self.api_version)
-        out[:4] = (len(out) - 4).to_bytes(4, "big")
-        return bytes(out)
+        return request_frame(self._message, self.api_version, self.correlation_id, self._client_id)
 
     def get_response_class(self) -> _Asked:
         return self
@@ -150,17 +144,14 @@ class Cluster:
     def __init__(self, client: Any, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self._manager = client._manager
-        self._offered: Mapping[int, tuple[int, int]] = self._manager.broker_version_data.api_versions
+        self._versions = ApiVersions(self._manager.broker_version_data.api_versions)
 
-    def ask(self, message: Any, node_id: int | None = None, newest: int = 32_767) -> Any:
+    def ask(self, message: Any, node_id: int | None = None, newest: int = LARGEST) -> Any:
         """Return the response of a node (None: any) to a request in the newest version that both sides support,
         `newest` at most. Raises AdminError if the cluster has no such request.
         """
-        api_key = schema_of(type(message)).api_key or 0
-        known = versions_of(api_key)
-        lowest, highest = self._offered.get(api_key, (0, -1))
-        version = min(highest, known.last, newest)
-        if version < max(lowest, known.first):
+        version = self._versions.latest_usable(type(message), newest)
+        if version is None:
             raise AdminError(
                 f"{self.bootstrap} does not serve {type(message).__name__.removesuffix('Request')} requests"
             )
@@ -176,13 +167,11 @@ class Cluster:
 
     def newest(self, request: type[Any]) -> int:
         """Return the newest version of a request that the cluster offers; -1 if it does not."""
-        return self._offered.get(schema_of(request).api_key or 0, (0, -1))[1]
+        return self._versions.supported.get(schema_of(request).api_key or 0, (0, -1))[1]
 
     def serves(self, request: type[Any]) -> bool:
         """Return whether the cluster offers a version of this request that kafka_wire supports."""
-        known = versions_of(schema_of(request).api_key or 0)
-        lowest, highest = self._offered.get(schema_of(request).api_key or 0, (0, -1))
-        return max(lowest, known.first) <= min(highest, known.last)
+        return self._versions.latest_usable(request) is not None
 
     def metadata(self, topics: Sequence[str] | None) -> Any:
         """Return nodes and topics; None requests all topics. No topic is created."""

@@ -17,11 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from kafka_wire.client import codec_of, request_frame
 from kafka_wire.codecs import encode_message
 from kafka_wire.errors import DecodeError
-from kafka_wire.headers import RequestHeader, write_request_header
-from kafka_wire.registry import Codec, codec
-from kafka_wire.schema import schema_of
+from kafka_wire.registry import Codec
 
 MAX_FRAME_BYTES = 64 << 20
 
@@ -100,15 +99,11 @@ class RawClient:
 
     def send(self, request: Any, version: int) -> None:
         """Send a request, and add it to the requests without a response."""
-        used = codec(schema_of(type(request)).api_key or 0, version)
-        correlation_id = self._next_correlation_id
+        used, correlation_id = codec_of(request, version), self._next_correlation_id
         self._next_correlation_id += 1
-        out = bytearray(4)
-        write_request_header(RequestHeader(used.api_key, version, correlation_id, self.client_id), used.flexible, out)
-        out += encode_message(request, version)
-        out[:4] = (len(out) - 4).to_bytes(4, "big")
-        self.on_frame(True, bytes(out[4:]), used)
-        self.link.write(bytes(out))
+        frame = request_frame(request, version, correlation_id, self.client_id)
+        self.on_frame(True, frame[4:], used)
+        self.link.write(frame)
         self.unanswered.append((correlation_id, used, request))
 
     async def receive(self) -> Answer | None:

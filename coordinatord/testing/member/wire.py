@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
@@ -13,14 +12,10 @@ from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.join_group import JoinGroupRequest
 from kafka_wire.api.offset_commit import OffsetCommitRequest
 from kafka_wire.api.sync_group import SyncGroupRequest
+from kafka_wire.client import ApiVersions, ClientConnection, InFlightRequest
 from kafka_wire.errors import DecodeError, ErrorCode, error_of
-from kafka_wire.framing import FrameSplitter
-from kafka_wire.headers import RequestHeader, write_request_header
-from kafka_wire.registry import Codec, codec, versions_of
+from kafka_wire.registry import versions_of
 from kafka_wire.schema import schema_of
-
-MAX_FRAME_BYTES: Final = 128 << 20
-"""Largest response in bytes; larger than any Fetch response with Kafka's default of 50 MiB."""
 
 FIRST_VERSION: Final = 4
 SOFTWARE_NAME: Final = "coordinatord-member"
@@ -38,8 +33,6 @@ STATIC_SINCE: Final = {
 
 PATTERN_SINCE: Final = 1
 """First version of ConsumerGroupHeartbeat with `subscribed_topic_regex`."""
-
-_correlation_id = struct.Struct(">i").unpack_from
 
 OnAnswer = Callable[[Any, Any], None]
 """Callback with the token of `ask` and the response: None if none will arrive, or a `NoCommonVersion`."""
@@ -65,11 +58,9 @@ class Wire(asyncio.Protocol):
         self._on_lost = on_lost
         self._on_ready = on_ready
         self._transport: asyncio.Transport | None = None
-        self._splitter = FrameSplitter(MAX_FRAME_BYTES)
-        self._versions: dict[int, tuple[int, int]] | None = None  # the broker's lowest and highest version by api key
+        self._connection = ClientConnection(client_id)
+        self._versions: ApiVersions | None = None
         self._waiting: deque[tuple[Any, Any]] = deque()
-        self._unanswered: deque[tuple[int, Codec, Any]] = deque()
-        self._count = 0
 
     async def connect(self, host: str, port: int, timeout_s: float) -> None:
         """Connect; a failure, or a connection that takes too long, is handled like a lost connection."""
@@ -107,8 +98,8 @@ class Wire(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Handle responses, in the order of the requests. A response that cannot be decoded closes the connection."""
         try:
-            for buf, start, end in self._splitter.feed(data):
-                self._answered(buf, start, end)
+            for sent, response in self._connection.receive_data(data):
+                self._answered(sent, response)
         except DecodeError:
             self.close()
 
@@ -118,33 +109,25 @@ class Wire(asyncio.Protocol):
             return
         self.closed = True
         self._on_lost(self)
-        tokens = [token for _, _, token in self._unanswered] + [token for token, _ in self._waiting]
-        self._unanswered.clear()
+        tokens = [each.token for each in self._connection.in_flight] + [token for token, _ in self._waiting]
+        self._connection.in_flight.clear()
         self._waiting.clear()
         for token in tokens:
             if token is not self:
                 self._on_answer(token, None)
 
-    def _answered(self, buf: bytes, start: int, end: int) -> None:
-        if end - start < 4 or not self._unanswered or self._unanswered[0][0] != _correlation_id(buf, start)[0]:
-            raise DecodeError("a response without a request")
-        _, used, token = self._unanswered[0]
-        start += 5 if used.response_header_flexible else 4  # brokers leave its tag buffer empty
-        if token is self and used.api_version and _error_of(buf, start, end) == ErrorCode.UNSUPPORTED_VERSION:
-            self._unanswered.popleft()
+    def _answered(self, sent: InFlightRequest, response: Any) -> None:
+        if sent.token is not self:
+            self._on_answer(sent.token, response)
+        elif response.error_code == ErrorCode.UNSUPPORTED_VERSION and sent.codec.api_version:
             self._send(self, ApiVersionsRequest(), 0)
-            return
-        response = used.decode_response(buf, start, end)
-        self._unanswered.popleft()  # only once it is known to be a response
-        if token is self:
-            self._learn(response)
         else:
-            self._on_answer(token, response)
+            self._learn(response)
 
     def _learn(self, response: ApiVersionsResponse) -> None:
         if response.error_code:
             raise DecodeError(f"the broker does not say what it serves: {error_of(response.error_code).name}")
-        self._versions = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+        self._versions = ApiVersions.of(response)
         self._on_ready(self)
         while self._waiting:
             self._send_in_common_version(*self._waiting.popleft())
@@ -163,11 +146,11 @@ class Wire(asyncio.Protocol):
         assert self._versions is not None
         ours = versions_of(key)
         name = type(request).__name__.removesuffix("Request")
-        if key not in self._versions:
+        if key not in self._versions.supported:
             raise NoCommonVersion(f"the broker does not serve {name} (API key {key}): is it a Kafka broker?")
-        lowest, highest = self._versions[key]
-        version = min(highest, ours.last, HIGHEST_USED.get(key, ours.last))
-        if version < max(lowest, ours.first):
+        version = self._versions.latest_usable(type(request), HIGHEST_USED.get(key, ours.last))
+        if version is None:
+            lowest, highest = self._versions.supported[key]
             raise NoCommonVersion(
                 f"the broker serves versions {lowest} to {highest} of {name}, and this client speaks {ours.first} to "
                 f"{HIGHEST_USED.get(key, ours.last)}: use {'an older' if lowest > ours.last else 'a newer'} broker"
@@ -187,18 +170,4 @@ class Wire(asyncio.Protocol):
 
     def _send(self, token: Any, request: Any, version: int) -> None:
         assert self._transport is not None
-        used = codec(schema_of(type(request)).api_key or 0, version)
-        self._count += 1
-        out = bytearray(4)
-        write_request_header(RequestHeader(used.api_key, version, self._count, self.client_id), used.flexible, out)
-        used.encode_request(request, out)
-        out[:4] = (len(out) - 4).to_bytes(4, "big")
-        self._unanswered.append((self._count, used, token))
-        self._transport.write(out)
-
-
-def _error_of(buf: bytes, start: int, end: int) -> int:
-    """Return the error of a broker that does not support our version of ApiVersions: its response has version 0, which
-    begins with the error.
-    """
-    return int.from_bytes(buf[start : min(start + 2, end)], "big", signed=True)
+        self._transport.write(self._connection.send(request, version, token))

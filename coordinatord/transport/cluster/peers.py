@@ -16,10 +16,9 @@ from typing import Any
 
 from coordinatord.base.observe.logger import get_logger
 from coordinatord.transport.cluster.partition_slots import SeatedNodes
-from kafka_wire import registry
+from kafka_wire.client import codec_of, request_frame, response_of
 from kafka_wire.errors import DecodeError
 from kafka_wire.framing import FrameSplitter
-from kafka_wire.headers import RequestHeader, write_request_header
 from kafka_wire.registry import Codec
 
 LISTENER = "workers"
@@ -47,9 +46,9 @@ class Peers:
     def __init__(self, paths: Sequence[str], loop: asyncio.AbstractEventLoop) -> None:
         self._peers = [_Peer(worker, path, loop) for worker, path in enumerate(paths)]
 
-    def ask(self, worker: int, api_key: int, api_version: int, request: Any, answered: Answered) -> None:
+    def ask(self, worker: int, api_version: int, request: Any, answered: Answered) -> None:
         """Send a request to a worker; `answered` is called with the response or None, always asynchronously."""
-        self._peers[worker].ask(registry.codec(api_key, api_version), request, answered)
+        self._peers[worker].ask(request, api_version, answered)
 
     def close(self) -> None:
         """Stop sending; callbacks of pending requests receive None."""
@@ -68,14 +67,14 @@ class SeatPeers:
         self._loop = loop
         self._peers = [_RemotePeer(seat, nodes, listener, loop) for seat in range(nodes.workers)]
 
-    def ask(self, worker: int, api_key: int, api_version: int, request: Any, answered: Answered) -> None:
+    def ask(self, worker: int, api_version: int, request: Any, answered: Answered) -> None:
         """Send a request to the node that holds the seat `worker`; `answered` is called with the response or None,
         always asynchronously.
         """
         if not self.may_ask():
             self._loop.call_soon(answered, None)
             return
-        self._peers[worker].ask(registry.codec(api_key, api_version), request, answered)
+        self._peers[worker].ask(request, api_version, answered)
 
     def close(self) -> None:
         """Stop sending; callbacks of pending requests receive None."""
@@ -98,19 +97,14 @@ class _Peer(asyncio.Protocol):
         self._last_id = 0
         self._closed = False
 
-    def ask(self, codec: Codec, request: Any, answered: Answered) -> None:
+    def ask(self, request: Any, api_version: int, answered: Answered) -> None:
         if self._closed or len(self._pending) >= MAX_PENDING:
             self._loop.call_soon(answered, None)
             return
         self._last_id = self._last_id + 1 & 0x7FFF_FFFF
-        frame = bytearray(4)
-        write_request_header(
-            RequestHeader(codec.api_key, codec.api_version, self._last_id, None), codec.flexible, frame
-        )
-        codec.encode_request(request, frame)
-        frame[:4] = (len(frame) - 4).to_bytes(4, "big")
+        frame = request_frame(request, api_version, self._last_id, None)
         timer = self._loop.call_later(TIMEOUT_S, self._broken, f"no answer within {TIMEOUT_S:g} s")
-        self._pending[self._last_id] = codec, answered, timer
+        self._pending[self._last_id] = codec_of(request, api_version), answered, timer
         if self._transport is not None:
             self._transport.write(frame)
             return
@@ -174,8 +168,7 @@ class _Peer(asyncio.Protocol):
             return
         codec, answered, timer = found
         timer.cancel()
-        # Workers run the same program: a header's tag buffer is empty.
-        answered(codec.decode_response(buf, start + 4 + codec.response_header_flexible, end))
+        answered(response_of(codec, buf, start, end))
 
 
 class _RemotePeer(_Peer):
@@ -187,7 +180,7 @@ class _RemotePeer(_Peer):
         self._listener = listener
         self._address: tuple[str, int] | None = None
 
-    def ask(self, codec: Codec, request: Any, answered: Answered) -> None:
+    def ask(self, request: Any, api_version: int, answered: Answered) -> None:
         address = self._nodes.address(self._worker, self._listener)
         if address != self._address:
             if self._connecting is not None:
@@ -198,7 +191,7 @@ class _RemotePeer(_Peer):
         if address is None:
             self._loop.call_soon(answered, None)
             return
-        super().ask(codec, request, answered)
+        super().ask(request, api_version, answered)
 
     async def _dial(self) -> None:
         assert self._address is not None, "a peer without an address is not dialled"

@@ -6,13 +6,12 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from kafka_wire import registry
 from kafka_wire.api.api_versions import ApiVersionsRequest
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kafka_wire.client import codec_of
 from kafka_wire.records.batch import build_batch, iterate_batches, records
-from kafka_wire.schema import schema_of
 from tests.daemon import HOST, running
 from tests.support.shell import request_frame, response_of
 
@@ -37,7 +36,7 @@ def answer(sock: socket.socket, request: Any, at_a_time: int) -> tuple[int, Any]
         more = sock.recv(min(at_a_time, size - len(body)))
         assert more, "the daemon has closed the connection"
         body += more
-    return response_of(registry.codec(schema_of(type(request)).api_key or 0, VERSIONS[type(request)]), bytes(body))
+    return response_of(codec_of(request, VERSIONS[type(request)]), bytes(body))
 
 
 def value(partition: int, number: int) -> bytes:

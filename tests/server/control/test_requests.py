@@ -57,9 +57,9 @@ def test_a_heartbeat_that_a_shortcut_would_answer_is_caught(kafka: Kafka) -> Non
 def test_a_producer_without_acks_gets_no_response_to_a_failed_request(kafka: Kafka) -> None:
     client = Client(kafka, "a")
     host, _colon, port = kafka.bootstrap_servers.rpartition(":")
-    produce = client.frame(ProduceRequest(None, 0, 1000, []), ApiKey.PRODUCE, 9)
+    produce = client.frame(ProduceRequest(None, 0, 1000, []), 9)
     with socket.create_connection((host, int(port)), WAIT_S) as peer, kafka.fail("Produce", "NOT_COORDINATOR") as fault:
-        peer.sendall(produce + client.frame(MetadataRequest([]), ApiKey.METADATA, 9))
+        peer.sendall(produce + client.frame(MetadataRequest([]), 9))
         head = peer.recv(8, socket.MSG_WAITALL)
         body = peer.recv(int.from_bytes(head[:4], "big") - 4, socket.MSG_WAITALL)
         assert fault.hits == 1
@@ -81,7 +81,7 @@ def test_frames_of_one_read_are_looked_at_one_by_one(kafka: Kafka) -> None:
     client = Client(kafka, "a").join()
     client.heartbeat()
     frame = client.heartbeat_frame()
-    (connection,) = client.wire._sockets.values()
+    connection = client.socket()
     with kafka.fail("Heartbeat", "NOT_COORDINATOR", nth=3):
         connection.sendall(frame * 4)
         answers = b""
@@ -120,7 +120,7 @@ def test_a_held_request_waits_until_it_is_released(kafka: Kafka, side: ThreadPoo
 
 def test_a_held_request_of_a_client_that_is_gone_is_forgotten(kafka: Kafka, side: ThreadPoolExecutor) -> None:
     a = Client(kafka, "a").join()
-    (connection,) = a.wire._sockets.values()
+    connection = a.socket()
     with kafka.hold("OffsetCommit", times=1) as held:
         waiting = side.submit(a.commit, 5)
         held.arrived(1)
@@ -201,8 +201,8 @@ def test_a_blackhole_takes_the_answer_to_an_earlier_request_too(kafka: Kafka) ->
     """b waits for its join when the blackhole begins. The group goes on with b, which never hears of it."""
     a, b, gone = Client(kafka, "a").join(), Client(kafka, "b"), []
     b.member_id = b.wire.ask(b.join_request(), JOIN_VERSION).member_id
-    (connection,) = b.wire._sockets.values()
-    connection.sendall(b.frame(b.join_request(), ApiKey.JOIN_GROUP, JOIN_VERSION))
+    connection = b.socket()
+    connection.sendall(b.frame(b.join_request(), JOIN_VERSION))
     kafka.group(GROUP).until(lambda view: view.member("b"))
     with kafka.blackhole("b") as hole:
         assert hole.hits == 1
@@ -221,8 +221,8 @@ def test_a_blackhole_takes_the_answer_to_an_earlier_request_too(kafka: Kafka) ->
 def test_a_fault_with_limits_takes_no_earlier_answer(kafka: Kafka) -> None:
     a, b = Client(kafka, "a").join(), Client(kafka, "b")
     b.member_id = b.wire.ask(b.join_request(), JOIN_VERSION).member_id
-    (connection,) = b.wire._sockets.values()
-    connection.sendall(b.frame(b.join_request(), ApiKey.JOIN_GROUP, JOIN_VERSION))
+    connection = b.socket()
+    connection.sendall(b.frame(b.join_request(), JOIN_VERSION))
     kafka.group(GROUP).until(lambda view: view.member("b"))
     with kafka.drop("JoinGroup", client="b", optional=True), kafka.drop("Fetch", optional=True) as fault:
         a.wire.ask(a.join_request(), JOIN_VERSION)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,9 +14,7 @@ from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_wire.api.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from kafka_wire.api_key import ApiKey
-from kafka_wire.headers import RequestHeader, write_request_header
-from kafka_wire.registry import codec
+from kafka_wire.client import request_frame
 
 GROUP = "g"
 TOPIC = "t"
@@ -57,16 +56,16 @@ class Client:
 
     def heartbeat_frame(self, group: str = GROUP) -> bytes:
         """A heartbeat as it is sent."""
-        return self.frame(HeartbeatRequest(group, self.generation, self.member_id), ApiKey.HEARTBEAT, 4)
+        return self.frame(HeartbeatRequest(group, self.generation, self.member_id), 4)
 
-    def frame(self, request: Any, api: ApiKey, version: int) -> bytes:
+    def frame(self, request: Any, version: int) -> bytes:
         """A request as it is sent."""
-        used = codec(api, version)
-        out = bytearray(4)
-        write_request_header(RequestHeader(api, version, 1, self.client_id), used.flexible, out)
-        used.encode_request(request, out)
-        out[:4] = (len(out) - 4).to_bytes(4, "big")
-        return bytes(out)
+        return request_frame(request, version, 1, self.client_id)
+
+    def socket(self) -> socket.socket:
+        """The socket of its connection."""
+        (connection,) = self.wire._connections.values()
+        return connection.socket
 
     def commit(self, offset: int, group: str = GROUP) -> int:
         """The error code of a commit."""

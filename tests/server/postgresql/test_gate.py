@@ -13,10 +13,8 @@ from kafka_wire.api.list_offsets import ListOffsetsRequest
 from kafka_wire.api.metadata import MetadataRequest
 from kafka_wire.api.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kafka_wire.client import request_frame
 from kafka_wire.errors import ErrorCode
-from kafka_wire.headers import RequestHeader, write_request_header
-from kafka_wire.registry import codec
-from kafka_wire.schema import schema_of
 
 
 class Router:
@@ -52,11 +50,8 @@ class Peer:
 
 
 def frame(request: Any, version: int) -> tuple[bytes, int, int]:
-    used = codec(schema_of(type(request)).api_key or 0, version)
-    out = bytearray()
-    write_request_header(RequestHeader(used.api_key, version, 1, "client"), used.flexible, out)
-    used.encode_request(request, out)
-    return bytes(out), 0, len(out)
+    out = request_frame(request, version, 1, "client")[4:]
+    return out, 0, len(out)
 
 
 HEARTBEAT = frame(HeartbeatRequest("group", 1, "member"), 4)

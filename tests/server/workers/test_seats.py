@@ -110,7 +110,7 @@ def test_requests_go_to_whoever_has_the_seat() -> None:
 
         async def ask(number: int) -> int | None:
             answered: asyncio.Future[Any] = loop.create_future()
-            peers.ask(1, END_TXN, VERSION, EndTxnRequest("t", number, 0, True), answered.set_result)
+            peers.ask(1, VERSION, EndTxnRequest("t", number, 0, True), answered.set_result)
             answer = await answered
             return None if answer is None else int(answer.error_code)
 
@@ -162,7 +162,7 @@ def test_markers_for_other_seats_have_our_term_and_are_sent_until_written(
     asked: list[WriteTxnMarkersRequest] = []
 
     class Peers:
-        def ask(self, worker: int, api_key: int, version: int, request: Any, answered: Callable[[Any], object]) -> None:
+        def ask(self, worker: int, version: int, request: Any, answered: Callable[[Any], object]) -> None:
             asked.append(request)
             results = [WritableTxnMarkerPartitionResult(1, said or ErrorCode.NONE)]
             result = WritableTxnMarkerResult(5, [WritableTxnMarkerTopicResult("__x", results)])

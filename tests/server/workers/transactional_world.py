@@ -16,7 +16,8 @@ from coordinatord.coordination.transactions.remote_transactions import SpreadMar
 from coordinatord.transport.cluster.nodes import Nodes
 from coordinatord.transport.cluster.partitioner import partition_for
 from coordinatord.transport.cluster.peers import LISTENER
-from kafka_wire import registry
+from kafka_wire.client import codec_of
+from kafka_wire.codecs import encode_message
 from tests.broker.topics.world import Context
 from tests.coordination.transactions.world import World
 from tests.server.workers.world import Workers, WorkerWorld
@@ -61,11 +62,11 @@ class Post:
         self.cluster = cluster
         self.sender = sender
 
-    def ask(self, worker: int, api_key: int, api_version: int, request: Any, answered: Callable[[Any], object]) -> None:
+    def ask(self, worker: int, api_version: int, request: Any, answered: Callable[[Any], object]) -> None:
         assert worker != self.sender.number, "one need not write to oneself"
-        encoded = bytearray()
-        registry.codec(api_key, api_version).encode_request(request, encoded)
-        letter = Letter(self.sender, self.sender.lives, worker, api_key, api_version, bytes(encoded), answered)
+        encoded = encode_message(request, api_version)
+        api_key = codec_of(request, api_version).api_key
+        letter = Letter(self.sender, self.sender.lives, worker, api_key, api_version, encoded, answered)
         self.cluster.letters.append(letter)
 
 

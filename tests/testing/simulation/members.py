@@ -59,11 +59,12 @@ class MemberWire(Wire):
         self.cable.on_over = world.watch.over
         node.cables.add(self.cable)
 
-    def _answered(self, buf: bytes, start: int, end: int) -> None:
-        if self.closed:
-            return  # by what came before it in the same bytes
+    def data_received(self, data: bytes) -> None:
         try:
-            super()._answered(buf, start, end)
+            for sent, response in self._connection.receive_data(data):
+                self._answered(sent, response)
+                if self.closed:
+                    return  # by this response: those in the same bytes are to nobody
         except DecodeError as error:
             self._fail(f"{self.client_id} cannot read what {self.cable.server.name} answers: {error}")
 
