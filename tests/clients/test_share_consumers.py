@@ -4,6 +4,7 @@ workers each leads a partition; the state of a share partition may be with eithe
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections import Counter
@@ -39,15 +40,20 @@ def confluent_kafka() -> Any:
 def daemon(request: pytest.FixtureRequest, tmp_path: Path, confluent_kafka: Any) -> Iterator[Daemon]:
     """A daemon with a topic of two partitions that has COUNT records, and a share group that begins at the first."""
     with running(tmp_path, SETTINGS, workers=request.param) as made:
-        admin = KafkaAdminClient(bootstrap_servers=made.bootstrap)
-        admin.create_topics({TOPIC: {"num_partitions": 2, "replication_factor": 1}})
-        admin.close()
-        _from_earliest(made.bootstrap)
-        producer = KafkaProducer(bootstrap_servers=made.bootstrap, batch_size=500)
-        for number in range(COUNT):
-            producer.send(TOPIC, str(number).encode(), partition=number % 2)
-        producer.close()
+        prepare(made.bootstrap)
         yield made
+
+
+def prepare(bootstrap: str) -> None:
+    """Create the topic, its records, and the settings of the group."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    admin.create_topics({TOPIC: {"num_partitions": 2, "replication_factor": 1}})
+    admin.close()
+    _from_earliest(bootstrap)
+    producer = KafkaProducer(bootstrap_servers=bootstrap, batch_size=500)
+    for number in range(COUNT):
+        producer.send(TOPIC, str(number).encode(), partition=number % 2)
+    producer.close()
 
 
 def _from_earliest(bootstrap: str) -> None:
@@ -63,12 +69,21 @@ def _from_earliest(bootstrap: str) -> None:
 @pytest.fixture
 def member(confluent_kafka: Any, daemon: Daemon) -> Iterator[Any]:
     """Return a function that makes a share consumer, in explicit mode; all of them are closed at the end."""
+    with share_consumers(daemon.bootstrap) as make:
+        yield make
+
+
+@contextlib.contextmanager
+def share_consumers(bootstrap: str) -> Iterator[Callable[[], Any]]:
+    """The function of the fixture `member`."""
+    from confluent_kafka import ShareConsumer
+
     made = []
 
     def make() -> Any:
-        consumer = confluent_kafka.ShareConsumer(
+        consumer = ShareConsumer(
             {
-                "bootstrap.servers": daemon.bootstrap,
+                "bootstrap.servers": bootstrap,
                 "group.id": GROUP,
                 "share.acknowledgement.mode": "explicit",
                 "log_level": 0,
@@ -159,25 +174,33 @@ def test_after_sigkill_no_acknowledged_record_comes_again_and_no_other_is_lost(
     confluent_kafka: Any, daemon: Daemon, member: Any, fail: Callable[[Daemon], None]
 ) -> None:
     """Kill processes while a member has acknowledged some of the records that it has acquired."""
+    acknowledge_through_a_failure(member, lambda: fail(daemon))
+
+
+def acknowledge_through_a_failure(member: Callable[[], Any], fail: Callable[[], object]) -> None:
+    """Acknowledge some records, hold others, `fail`, and acknowledge the others: no record that was acknowledged comes
+    again.
+    """
+    from confluent_kafka import AcknowledgeType
+
     consumer = member()
     acknowledged: set[int] = set()
-    types = confluent_kafka.AcknowledgeType
     deadline_s = time.monotonic() + PATIENCE_S
-    while len(acknowledged) < COUNT // 3:
+    while len(acknowledged) < COUNT // 4:  # of the third of each partition that is accepted
         assert time.monotonic() < deadline_s, f"{len(acknowledged)} records"
         messages = poll(consumer)
-        taken = [message for message in messages if number_of(message) % 2 == 0 or number_of(message) % 7 == 0]
+        taken = [message for message in messages if number_of(message) // 2 % 3 == 0]
         for message in messages:
-            consumer.acknowledge(message, types.ACCEPT if message in taken else types.RELEASE)
+            consumer.acknowledge(message, AcknowledgeType.ACCEPT if message in taken else AcknowledgeType.RELEASE)
         if messages and commit(consumer):
             acknowledged |= {number_of(message) for message in taken}
     while not (held := poll(consumer)):
         assert time.monotonic() < deadline_s, "nothing is left to hold"
-    fail(daemon)
+    fail()
     left = set(range(COUNT)) - acknowledged
     assert {number_of(message) for message in held} <= left
     for message in held:
-        consumer.acknowledge(message, types.RELEASE)  # if its session is gone, they are released already
+        consumer.acknowledge(message, AcknowledgeType.RELEASE)  # if its session is gone, they are released already
     # Each of the two has a partition for itself.
     consumers = consumer, member()
     again: set[int] = set()

@@ -32,7 +32,7 @@ SHARE_APIS = {76, 77, 83, 84, 85, 86, 87, 90, 91, 92}
         ({}, False),
         ({"group_coordinator_rebalance_protocols": ("classic", "share")}, True),
         ({"group_coordinator_rebalance_protocols": ("share",), "workers": 2}, True),
-        ({"group_coordinator_rebalance_protocols": ("share",), "storage": "postgresql://db/kafka"}, False),
+        ({"group_coordinator_rebalance_protocols": ("share",), "storage": "postgresql://db/kafka"}, True),
     ],
 )
 def test_where_share_groups_are_served(changes: dict[str, Any], served: bool) -> None:

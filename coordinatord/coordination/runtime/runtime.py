@@ -27,11 +27,12 @@ class Timers(Protocol):
 
 
 class Runtime:
-    """The shared resources of the coordinators. `gate` is the gate of all their logs."""
+    """The shared resources of the coordinators. `gate` is the gate of their responses, around that of their logs."""
 
-    __slots__ = ("metrics", "now_ms", "parked", "timers")
+    __slots__ = ("gate", "metrics", "now_ms", "parked", "timers")
 
     def __init__(self, gate: Gate, timers: Timers, now_ms: Callable[[], int], metrics: Metrics) -> None:
+        self.gate = gate
         self.timers = timers
         self.now_ms = now_ms
         self.metrics = metrics

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from coordinatord.base.config import Settings
@@ -30,13 +31,15 @@ class ShareDelivery:
         runtime: Runtime,
         persister: Persister,
         schedule_at: ScheduleAt,
+        leads: Callable[[], bool],
     ) -> None:
+        """`leads` returns whether this node still leads its partitions."""
         groups = GroupShareSettings(topics.group_configs)
         self.partitions = SharePartitions(groups, persister, runtime.timers, runtime.now_ms)
         self.sessions = ShareSessions(settings.group_share_max_share_sessions)
         self.members = members = ShareMembers(self.sessions, self.partitions)
         leaders = Leaders(topics.catalogue, nodes)
-        self.fetches = ShareFetches(settings, topics.catalogue, leaders, members, runtime.now_ms, schedule_at)
+        self.fetches = ShareFetches(settings, topics.catalogue, leaders, members, runtime.now_ms, schedule_at, leads)
         self._acknowledges = ShareAcknowledges(topics.catalogue, leaders, members)
         topics.on_deleted(self.partitions.remove_topic)
 

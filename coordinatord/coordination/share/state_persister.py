@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 from coordinatord.broker.log.errors import LogFailed
 from coordinatord.broker.topics.names import SHARE_TOPIC
-from coordinatord.coordination.runtime.runtime import Timers
+from coordinatord.coordination.runtime.runtime import Runtime
 from coordinatord.coordination.share.coordinator.coordinator import ShareCoordinator, coordinator_key
 from coordinatord.coordination.share.coordinator.result import Reply
 from coordinatord.coordination.share.persister import (
@@ -65,14 +65,14 @@ class StatePersister:
         self,
         coordinator: ShareCoordinator,
         topics: Topics,
-        timers: Timers,
+        runtime: Runtime,
         call_soon: Callable[[Callable[[], object]], object],
         others: tuple[Nodes, Peers] | None = None,
     ) -> None:
         """`call_soon` is the event loop's. `others`: None if there is no other node."""
         self.coordinator = coordinator
         self.topics = topics
-        self.timers = timers
+        self.runtime = runtime
         self.call_soon = call_soon
         self._others = others
 
@@ -162,7 +162,7 @@ class _Call:
         due_ms = self._coordinator.now_ms() + (BACKOFF_MS << number - 1)
         is_last = number >= self._attempts or due_ms > self._last_ms or self._coordinator.draining
         if not is_last and any(self._is_retried(index) for index in self._results):
-            self._persister.timers.alarm(due_ms, partial(self.attempt, number + 1))
+            self._persister.runtime.timers.alarm(due_ms, partial(self.attempt, number + 1))
         else:
             self._finish()
 
@@ -204,6 +204,7 @@ class _Call:
     def _finish(self) -> None:
         results = [self._results[index] for index in range(len(self._partitions))]
         failed = [self._refused(part, ErrorCode.COORDINATOR_NOT_AVAILABLE) for part in self._partitions]
+        gate = self._persister.runtime.gate
         self._persister.call_soon(
-            lambda: self._coordinator.gate.hold(self._epoch, lambda: self._done(results), lambda: self._done(failed))
+            lambda: gate.hold(self._epoch, lambda: self._done(results), lambda: self._done(failed))
         )

@@ -171,8 +171,5 @@ def _held(
 
 def _served(node: Node) -> Share:
     if node.share is None:
-        raise not_there(
-            "This server serves no share groups: group.coordinator.rebalance.protocols lacks `share`, or its "
-            "log is on PostgreSQL."
-        )
+        raise not_there("This server serves no share groups: group.coordinator.rebalance.protocols lacks `share`.")
     return node.share

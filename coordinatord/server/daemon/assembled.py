@@ -19,6 +19,14 @@ from coordinatord.server.daemon.secured import Listening
 from coordinatord.transport.cluster.peers import Peers, SeatPeers
 
 
+class Standing(Protocol):
+    """The store of a daemon (storage.Storage)."""
+
+    @property
+    def leads(self) -> bool:
+        """True if this node may respond now: no other node can lead its partitions."""
+
+
 class AssembledShare(Share, Protocol):
     """The share groups of a daemon (share.ShareState)."""
 
@@ -48,6 +56,9 @@ class Assembled(Node, Protocol):
 
     @property
     def compaction(self) -> Compaction: ...
+
+    @property
+    def storage(self) -> Standing: ...
 
     @property
     def peers(self) -> Peers | SeatPeers | None: ...

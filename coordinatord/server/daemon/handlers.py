@@ -78,10 +78,8 @@ def serves_consumer_protocol(settings: Settings) -> bool:
 
 
 def serves_share_groups(settings: Settings) -> bool:
-    """Return whether group.coordinator.rebalance.protocols contains share groups, and this process can serve them: not
-    on PostgreSQL.
-    """
-    return settings.storage == "directory" and "share" in settings.group_coordinator_rebalance_protocols
+    """Return whether group.coordinator.rebalance.protocols contains share groups."""
+    return "share" in settings.group_coordinator_rebalance_protocols
 
 
 def offered(handlers: Iterable[int], settings: Settings) -> set[int]:

@@ -52,11 +52,17 @@ class ShareState:
             topics=daemon.topics,
         )
         daemon.topics.made_elsewhere[SHARE_TOPIC] = self.coordinator.topic_made
-        self.persister = StatePersister(self.coordinator, daemon.topics, daemon.timers, daemon.loop.call_soon, others)
+        self.persister = StatePersister(self.coordinator, daemon.topics, daemon.runtime, daemon.loop.call_soon, others)
         self.ends = PartitionEnds(daemon.topics.catalogue, others)
         daemon.topics.on_deleted(self.coordinator.topic_deleted)
         self.delivery = ShareDelivery(
-            settings, daemon.topics, daemon.nodes, daemon.runtime, self.persister, daemon.timers.wait_alarm
+            settings,
+            daemon.topics,
+            daemon.nodes,
+            daemon.runtime,
+            self.persister,
+            daemon.timers.wait_alarm,
+            lambda: daemon.storage.leads,
         )
         self.redeliveries: Redeliveries | None = None
         if settings.rebalance_ledger_enable:

@@ -44,6 +44,10 @@ class Storage(Protocol):
     @property
     def flusher(self) -> Flushing | None: ...
 
+    @property
+    def leads(self) -> bool:
+        """True if this node may respond now: no other node can lead its partitions."""
+
     def gate_of(self, gate: Gate) -> Gate:
         """Return the gate for responses, around the log's gate."""
 
@@ -68,6 +72,7 @@ class DirectoryStorage:
         self.flusher = None
         self.shared = None
         self.published = (None, None)
+        self.leads = True
 
     def gate_of(self, gate: Gate) -> Gate:
         """Return the log's own gate."""

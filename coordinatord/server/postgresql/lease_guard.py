@@ -1,8 +1,8 @@
 """Rejection, before the router, of requests that a node without its lease or its database must not or cannot serve.
 
-- *The lease is over.* Another node may lead, so all state in this node's memory may be outdated: requests for groups
-  and transactions get NOT_COORDINATOR, and the connections of all other requests are closed. Requests that only help to
-  find the leader are served.
+- *The lease is over.* Another node may lead, so all state in this node's memory may be outdated: requests for groups,
+  transactions and share coordinators get NOT_COORDINATOR, and the connections of all other requests are closed.
+  Requests that only help to find the leader are served. A parked ShareFetch acquires nothing.
 - *The database is unreachable* and an append has waited for offsets.commit.timeout.ms. Requests that write get
   COORDINATOR_NOT_AVAILABLE; heartbeats and reads are served as usual, while the lease lasts.
 - *A response waits for the log* for that long: it is replaced by COORDINATOR_NOT_AVAILABLE. Its records are committed
@@ -43,16 +43,19 @@ WRITING: Final = frozenset(
     {
         ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.LEAVE_GROUP, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_DELETE,
         ApiKey.DELETE_GROUPS, ApiKey.TXN_OFFSET_COMMIT, ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN,
-        ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.END_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.END_TXN, ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+        ApiKey.WRITE_SHARE_GROUP_STATE, ApiKey.DELETE_SHARE_GROUP_STATE, ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
     }
 )  # fmt: skip
 
 REFUSABLE: Final = WRITING | {
     ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.OFFSET_FETCH,
     ApiKey.DESCRIBE_GROUPS, ApiKey.LIST_GROUPS, ApiKey.WRITE_TXN_MARKERS, ApiKey.DESCRIBE_TRANSACTIONS,
-    ApiKey.LIST_TRANSACTIONS,
+    ApiKey.LIST_TRANSACTIONS, ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_DESCRIBE, ApiKey.READ_SHARE_GROUP_STATE,
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
 }  # fmt: skip
-"""The requests of groups and transactions."""
+"""The requests of groups, transactions and share coordinators."""
 
 
 class Leading(Protocol):

@@ -133,6 +133,11 @@ class PostgresStorage:
     # For the daemon
 
     @property
+    def leads(self) -> bool:
+        """True if this node may respond to clients now."""
+        return self.standing.holds
+
+    @property
     def published(self) -> tuple[Published | None, Read | None]:
         """Return the published records and the read function for the metadata log, (None, None) if this node leads
         the metadata partition.

@@ -25,25 +25,31 @@ from kafka_wire.registry import error_response
 
 NO_NODE = (-1, "", -1)
 GROUP_AND_TRANSACTION = (0, 1)
+SHARE, SHARE_VERSION = 2, 6
+"""The key type of share partitions, and the first version of FindCoordinator with it."""
 
 Handler = Callable[[RequestContext, Any], Any]
 
 
 class Leading(Protocol):
-    """The lookup of a group's or transactional id's coordinator, in the address that clients of a listener receive:
-    (node id, host, port); None while there is none.
-    """
+    """The lookup of a coordinator, in the address that clients of a listener receive."""
 
-    def coordinator(self, key: str, key_type: int, listener: str) -> tuple[int, str, int] | None: ...
+    def coordinator(self, key: str, key_type: int, listener: str) -> tuple[int, str, int] | None:
+        """Return (node id, host, port) of the coordinator of a group, transactional id or share partition; None while
+        there is none. Raises ValueError if the key of a share partition is invalid.
+        """
 
 
 class WrongNode:
     """The handlers of all APIs except those that describe the cluster."""
 
-    def __init__(self, leading: Leading, refusable: frozenset[ApiKey]) -> None:
-        """`refusable` are the APIs of groups and transactions."""
+    def __init__(self, leading: Leading, refusable: frozenset[ApiKey], *, serves_share: bool = False) -> None:
+        """`refusable` are the APIs of groups, transactions and share coordinators. `serves_share`: the leading nodes
+        serve share groups.
+        """
         self._leading = leading
         self._refusable = refusable
+        self._serves_share = serves_share
 
     def handlers(self) -> dict[int, Handler]:
         """Return the handlers by API key."""
@@ -73,9 +79,13 @@ class WrongNode:
         )
 
     def _coordinator(self, key: str, key_type: int, context: RequestContext) -> tuple[ErrorCode, tuple[int, str, int]]:
-        if key_type not in GROUP_AND_TRANSACTION:
+        is_share = key_type == SHARE and self._serves_share and context.api_version >= SHARE_VERSION
+        if key_type not in GROUP_AND_TRANSACTION and not is_share:
             return ErrorCode.INVALID_REQUEST, NO_NODE
-        leader = self._leading.coordinator(key, key_type, context.connection.listener)
+        try:
+            leader = self._leading.coordinator(key, key_type, context.connection.listener)
+        except ValueError:
+            return ErrorCode.INVALID_REQUEST, NO_NODE
         return (ErrorCode.COORDINATOR_NOT_AVAILABLE, NO_NODE) if leader is None else (ErrorCode.NONE, leader)
 
 

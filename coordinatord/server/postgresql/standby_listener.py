@@ -28,7 +28,7 @@ from coordinatord.base.observe.logger import get_logger
 from coordinatord.base.observe.metrics import Metrics
 from coordinatord.broker.topics.catalogue_file import Content, Entry
 from coordinatord.broker.topics.describe import Describing
-from coordinatord.broker.topics.names import INTERNAL, OFFSETS_TOPIC, TRANSACTION_TOPIC
+from coordinatord.broker.topics.names import INTERNAL, OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC
 from coordinatord.server.postgresql.lease_guard import REFUSABLE
 from coordinatord.server.postgresql.not_leader_responses import WrongNode
 from coordinatord.server.postgresql.registry import KnownNode
@@ -52,8 +52,10 @@ log = get_logger("coordinatord.server.postgresql")
 CLOSE_S = 2.0
 """Longest wait in seconds for the end of the front's thread, which closes its sockets and connections."""
 
-GROUP = 0
-"""FindCoordinator's type of a group's key."""
+TOPICS = (OFFSETS_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC)
+"""The topics of coordinators, by FindCoordinator's type of a key."""
+
+SHARE = 2
 
 
 class Offer(NamedTuple):
@@ -156,9 +158,13 @@ class View:
         """Return a coordinator (wrong_node.Leading). With several seats it is unknown until the coordinators' topic
         exists.
         """
+        if key_type == SHARE:
+            from coordinatord.coordination.share.coordinator.coordinator import coordinator_key, parse_key
+
+            key = coordinator_key(*parse_key(key))
         if self._seats == 1:
             return self.leader(listener)
-        name = OFFSETS_TOPIC if key_type == GROUP else TRANSACTION_TOPIC
+        name = TOPICS[key_type]
         topic = self.by_name.get(name)
         if topic is None:
             return None
@@ -273,7 +279,7 @@ class StandbyListener:
         keys, release = self._offer.api_keys, self._settings.advertised_kafka_version
         telling = _Telling(self)
         handlers: dict[int, Callable[..., Any]] = {
-            **WrongNode(telling, REFUSABLE).handlers(),
+            **WrongNode(telling, REFUSABLE, serves_share=ApiKey.SHARE_FETCH in keys).handlers(),
             ApiKey.METADATA: telling.metadata,
             ApiKey.DESCRIBE_CLUSTER: telling.describe_cluster,
             ApiKey.DESCRIBE_TOPIC_PARTITIONS: telling.describe_topic_partitions,

@@ -68,12 +68,15 @@ class ShareFetches:
         members: ShareMembers,
         now_ms: Callable[[], int],
         schedule_at: ScheduleAt,
+        leads: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`leads` returns whether this node still leads its partitions: otherwise another one may deliver records."""
         self.catalogue = catalogue
         self.leaders = leaders
         self.members = members
         self.now_ms = now_ms
         self.schedule_at = schedule_at
+        self.leads = leads
         self.fetch_max_bytes = settings.fetch_max_bytes
         self.parked: set[_PendingShareFetch] = set()
 
@@ -294,9 +297,10 @@ class _PendingShareFetch:
             self._timer.cancel()
             self._timer = None
         self.handler.parked.discard(self)
-        is_open = self.handler.members.sessions.get(self.key) is self.session
+        handler = self.handler
+        is_open = handler.members.sessions.get(self.key) is self.session and not self.context.closed
         self.fetched = {}  # a wake during the acquisition has no effect
-        self._fetched(self._acquire() if acquires and is_open and not self.context.closed else {})
+        self._fetched(self._acquire() if acquires and is_open and handler.leads() else {})
 
     # Acquiring
 

@@ -58,7 +58,7 @@ class World(TopicsWorld):
             topics=topics,
         )
         topics.on_deleted(self.share.topic_deleted)
-        self.persister = StatePersister(self.share, topics, alarms, self.loop.call_soon)
+        self.persister = StatePersister(self.share, topics, runtime, self.loop.call_soon)
         self.handlers |= ShareStateApis(self.share, topics).handlers()
         if self.is_loaded:
             self.load()

@@ -115,6 +115,16 @@ def test_a_client_that_is_gone_acquires_nothing(world: ShareWorld, member: Membe
     assert acquired(Member(world, member.topic_id, "other").fetch(0)) == [(0, 0, 0, 1)]
 
 
+def test_a_node_that_no_longer_leads_delivers_nothing(world: ShareWorld, member: Member) -> None:
+    """A waiting request would get records that another node delivers now."""
+    put(world, 1)
+    member.fetch(0)
+    waiting = Member(world, member.topic_id, "other").ask(0, wait_ms=60_000)
+    world.leads = False
+    world.pass_time(30_000)  # the lock is over
+    assert acquired(waiting.response) == []
+
+
 # Acknowledgements with a fetch
 
 

@@ -131,7 +131,10 @@ class ShareWorld(World):
         members = ShareMembers(self.sessions, self.partitions)
         catalogue = self.topics.catalogue
         leaders = Leaders(catalogue, self.nodes())
-        self.fetches = ShareFetches(self.settings, catalogue, leaders, members, lambda: self.time_ms, self.schedule_at)
+        self.leads = True
+        self.fetches = ShareFetches(
+            self.settings, catalogue, leaders, members, lambda: self.time_ms, self.schedule_at, lambda: self.leads
+        )
         self.topics.on_deleted(self.partitions.remove_topic)
         self.handlers |= self.fetches.handlers() | ShareAcknowledges(catalogue, leaders, members).handlers()
 
