@@ -107,6 +107,19 @@ def test_a_bomb_is_refused() -> None:
     assert rejected(batch, limits=Limits(max_decompressed_bytes=1_000_000)).error == ErrorCode.MESSAGE_TOO_LARGE
 
 
+def test_a_record_of_a_compressed_batch_over_the_limit() -> None:
+    """The size of a record is that of all of it but its length. Batches that are not compressed have no such limit."""
+    records = [(b"a", b"1"), (b"a", bytes(100))]
+    size = 1 + 1 + 1 + 2 + 2 + 100 + 1  # attributes, timestamp, offset, key, value and its length, headers
+    batch = build_batch(records, NOW, compression=Compression.GZIP)
+    taken(batch, limits=Limits(max_decompressed_message_bytes=size))
+    refused = rejected(batch, limits=Limits(max_decompressed_message_bytes=size - 1))
+    assert refused.error == ErrorCode.INVALID_RECORD
+    assert refused.reason.startswith(f"Invalid record size: {size} exceeds")
+    assert refused.faults == ()
+    taken(build_batch(records, NOW), limits=Limits(max_decompressed_message_bytes=1))
+
+
 def test_compacted_topics_need_keys() -> None:
     batch = build_batch([(b"a", b"1"), (None, b"2")], NOW)
     refused = rejected(batch, limits=Limits(compacted=True))

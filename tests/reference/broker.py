@@ -37,7 +37,7 @@ JAVA_MIN_VERSION = 17
 JVM = ("-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 DOWNLOAD_TIMEOUT_S = 600
 FORMAT_TIMEOUT_S = 120
-START_TIMEOUT_S = 120
+START_TIMEOUT_S = 300
 STOP_TIMEOUT_S = 180
 TOOL_TIMEOUT_S = 120
 START_ATTEMPTS = 3  # a port that was free when we looked can be taken by another process before Kafka binds it

@@ -11,9 +11,13 @@ import pytest
 from coordinatord.testing.wire import Wire
 from kafka_wire.api import alter_configs, incremental_alter_configs
 from kafka_wire.api.alter_configs import AlterConfigsRequest
+from kafka_wire.api.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kafka_wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kafka_wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kafka_wire.errors import ErrorCode
+from kafka_wire.records.batch import build_batch
+from kafka_wire.records.compression import Compression
 from tests.daemon import HOST, Daemon
 from tests.reference.broker import kafka_libs, prepare_broker
 from tests.support.waiting import wait_until
@@ -160,3 +164,31 @@ def test_a_request_for_all_settings_of_a_broker_replaces_them(client: Client) ->
     assert client.replace("0") == 0
     wait_until(lambda: sources({"log.retention.ms": False, "log.roll.ms": False}), "the settings were removed")
     assert client.replace("") == CONFIG
+
+
+def test_the_largest_record_after_decompression(client: Client) -> None:
+    """The limit is that of a record, not of its batch, and not of a batch that is not compressed."""
+    topic = CreatableTopic("large", 1, 1, configs=[CreatableTopicConfig("max.decompressed.message.bytes", "1000")])
+    assert client.wire.ask(CreateTopicsRequest([topic]), 5).topics[0].error_code == 0
+
+    def produced(sizes: list[int], compression: Compression) -> int:
+        records = build_batch([(None, bytes(size)) for size in sizes], 1_000, compression=compression)
+        data = TopicProduceData("large", partition_data=[PartitionProduceData(0, bytes(records))])
+        answer = client.wire.ask(ProduceRequest(None, -1, 30_000, [data]), 9)
+        return int(answer.responses[0].partition_responses[0].error_code)
+
+    wait_until(lambda: produced([1], Compression.NONE) == 0, "the partition has a leader")
+    for compression in (Compression.GZIP, Compression.ZSTD):
+        assert produced([990] * 3, compression) == 0  # a record has some bytes more than its value
+        assert produced([1, 1_001, 1], compression) == ErrorCode.INVALID_RECORD
+    assert produced([1_001], Compression.NONE) == 0
+
+    def is_limit(value: str) -> bool:
+        [found] = client.describe("0", "max.decompressed.message.bytes").values()
+        return bool(found[0] == value)
+
+    assert client.alter(Change("", "max.decompressed.message.bytes", SET, "0"))[0] == INVALID
+    assert client.alter(Change("", "max.decompressed.message.bytes", SET, "500")) == (0, None)
+    wait_until(lambda: is_limit("500"), "the cluster's limit is applied")
+    assert client.alter(Change("", "max.decompressed.message.bytes", DELETE, None)) == (0, None)
+    wait_until(lambda: is_limit(str(2**31 - 9)), "the cluster's limit was removed")

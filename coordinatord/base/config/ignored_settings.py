@@ -96,7 +96,6 @@ NAMES = frozenset(
         "log.remote.copy.lag.ms",
         "log.roll.jitter.hours",
         "log.roll.jitter.ms",
-        "max.decompressed.message.bytes",
         "max.request.partition.size.limit",
         "metric.reporters",
         "min.insync.replicas",

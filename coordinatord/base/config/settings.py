@@ -234,6 +234,13 @@ class Settings(ShareCoordinatorSettings):
         ours="no limit in Kafka; each costs files and memory, and any client may create topics",
     )
     message_max_bytes: int = integer(1024 * KIB + 12, "The largest record batch.")
+    max_decompressed_message_bytes: int = integer(
+        2**31 - 9,
+        "The largest record of a compressed batch, decompressed: checked when it is produced. Unlike in Kafka, "
+        "compaction and lookups by timestamp read larger ones.",
+        minimum=1,
+        maximum=2**31 - 9,
+    )
     fetch_max_bytes: int = integer(55 * MIB, "Limit of bytes that one fetch returns.", minimum=1024)
     max_incremental_fetch_session_cache_slots: int = integer(1_000, "Maximum number of fetch sessions.")
     producer_id_expiration_ms: int = integer(

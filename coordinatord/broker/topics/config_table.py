@@ -181,9 +181,9 @@ _ROWS = (
         broker_names=("log.cleaner.max.compaction.lag.ms",), from_settings=_broker("log.cleaner.max.compaction.lag.ms"),
     ),
     TopicConfig(
-        "max.decompressed.message.bytes", _I, INT_MAX - 8, "The largest record after decompression.", minimum=1,
+        "max.decompressed.message.bytes", _I, INT_MAX - 8, "The largest record of a compressed batch.", minimum=1,
         maximum=INT_MAX - 8, broker_names=("max.decompressed.message.bytes",),
-        has_effect=False,
+        from_settings=_broker("max.decompressed.message.bytes"),
     ),
     TopicConfig(
         "max.message.bytes", _I, MIB + 12, "The largest record batch.", minimum=0,

@@ -193,6 +193,7 @@ class Configs:
             log_append_time=self.value("message.timestamp.type") == "LogAppendTime",
             timestamp_before_max_ms=self._number("message.timestamp.before.max.ms"),
             timestamp_after_max_ms=self._number("message.timestamp.after.max.ms"),
+            max_decompressed_message_bytes=self._number("max.decompressed.message.bytes"),
         )
         self.compression: Compression | None = CODECS.get(str(self.value("compression.type")))
 

@@ -30,6 +30,7 @@ from kafka_wire.records.batch import (
     record_section,
 )
 from kafka_wire.records.compression import MAX_DECOMPRESSED_BYTES, Compression, CompressionError, TooLargeError
+from kafka_wire.records.stamps import LARGEST_RECORD, stamps
 
 MAX_FAULTS = 10_000
 """Limit of invalid records in a response, for each batch, in some 800 KB. Kafka lists all."""
@@ -67,6 +68,9 @@ class Limits(NamedTuple):
     timestamp_before_max_ms: int = (1 << 63) - 1
     timestamp_after_max_ms: int = 3_600_000
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
+    """Limit of a batch's records together, which is no setting."""
+    max_decompressed_message_bytes: int = LARGEST_RECORD
+    """Limit of one record of a compressed batch, without its length."""
 
 
 class AllowanceExceededError(Exception):
@@ -203,18 +207,17 @@ def _check_records(section: Buffer, header: BatchHeader, limits: Limits, now_ms:
     """Return the greatest timestamp of the batch, or its rejection with all invalid records. As in Kafka, a record has
     one fault, that of its key before that of its timestamp; a record that cannot be decoded precedes all others.
     """
-    from kafka_wire.records.stamps import stamps  # for the first batch
-
     # A delta can take a timestamp out of the range of a Java long, where Kafka's wraps around: no topic accepts it.
     earliest = max(now_ms - limits.timestamp_before_max_ms, -(1 << 63))
     latest = min(now_ms + limits.timestamp_after_max_ms, (1 << 63) - 1)
     compacted, check_time = limits.compacted, not limits.log_append_time
+    largest = limits.max_decompressed_message_bytes if header.attributes & CODEC_MASK else LARGEST_RECORD
     is_log_append_time = bool(header.attributes & LOG_APPEND_TIME)
     max_timestamp = NO_TIMESTAMP
     faults: list[Fault] = []
     count = 0
     is_time = False
-    for index, (offset, timestamp, no_key) in enumerate(stamps(section, header)):
+    for index, (offset, timestamp, no_key) in enumerate(stamps(section, header, largest)):
         if timestamp > max_timestamp:
             max_timestamp = timestamp
         if offset != index:

@@ -7,6 +7,7 @@ one. So another thread can read a large batch without holding the interpreter's 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from kafka_wire.errors import LengthError, TrailingBytesError, TruncatedError
 from kafka_wire.records import varint
@@ -16,10 +17,13 @@ from kafka_wire.records.key_values import read_length, skip_record_headers
 Stamp = tuple[int, int, bool]
 """(offset, timestamp in ms, whether the key is null)."""
 
+LARGEST_RECORD: Final = 2**31 - 9
+"""Kafka's largest record, and its default of max.decompressed.message.bytes: the largest array of Java."""
 
-def stamps(section: Buffer, header: BatchHeader) -> Iterator[Stamp]:
+
+def stamps(section: Buffer, header: BatchHeader, largest: int = LARGEST_RECORD) -> Iterator[Stamp]:
     """Yield the stamp of each record of a batch, whose records, decompressed, are `section`; decoded lazily. Raises
-    DecodeError where `key_values` does.
+    DecodeError where `key_values` does, and for a record of more than `largest` bytes.
     """
     end = len(section)
     check_count(header, end)
@@ -35,7 +39,12 @@ def stamps(section: Buffer, header: BatchHeader) -> Iterator[Stamp]:
                 size, at = read_length(section, at - 1)
             if size & 1:
                 raise LengthError("a record's length is negative")
-            stop = at + (size >> 1)
+            size >>= 1
+            if size > largest:
+                raise LengthError(
+                    f"Invalid record size: {size} exceeds the configured maximum record size of {largest}."
+                )
+            stop = at + size
             at += 1  # attributes: unused in magic 2
             timestamp = base_timestamp
             if section[at]:

@@ -112,6 +112,14 @@ def test_a_batch_over_the_topics_limit(world: World) -> None:
     assert world.produce("orders", batch(b"x" * 100)).error_code == 0
 
 
+def test_a_record_over_the_topics_limit_once_decompressed(world: World) -> None:
+    world.create("orders", max_decompressed_message_bytes="100")
+    refused = world.produce("orders", batch(b"a" * 100, compression=Compression.GZIP))
+    assert (refused.error_code, refused.record_errors) == (ErrorCode.INVALID_RECORD, [])
+    assert world.produce("orders", batch(b"a" * 80, compression=Compression.GZIP)).error_code == 0
+    assert world.produce("orders", batch(b"a" * 100)).error_code == 0
+
+
 def test_a_batch_over_the_segment_size(world: World) -> None:
     world.create("orders", internal_segment_bytes="200")
     assert world.produce("orders", batch(b"x" * 200)).error_code == ErrorCode.RECORD_LIST_TOO_LARGE

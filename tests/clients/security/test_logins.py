@@ -216,7 +216,7 @@ OUTCOMES: dict[str, dict[str, tuple[str, str]]] = {
     "franz-go": {
         "a wrong password": ("*fmt.wrapError", NOT_IN),
         "a wrong password by SCRAM": ("*fmt.wrapError", NOT_IN_BY_SCRAM),
-        "an expired token": ("*fmt.wrapError", "unexpected data in oauth response"),
+        "an expired token": ("*fmt.wrapError", '{"status":"invalid_token"}'),
         "an unknown authority": ("*fmt.wrapError", "certificate signed by unknown authority"),
         # "certificate required" by OpenSSL, "bad certificate" by Java
         "no certificate": ("*tls.permanentError", "certificate"),
