@@ -18,7 +18,7 @@ from tests.protocol.arbitrary import seeded_messages
 from tests.protocol.as_json import as_json
 from tests.protocol.messages import every_version, kafkas, name_of
 from tests.protocol.test_messages import damaged
-from tests.reference.java_messages import ask
+from tests.reference.java_programs import ask_messages
 
 pytestmark = pytest.mark.reference
 
@@ -76,7 +76,9 @@ def test_java_reads_and_writes_the_same_bytes(kafka_libs: Path) -> None:
         for cls, version, message in cases
     ]
     wrong = []
-    for (cls, version, message), question, answer in zip(cases, questions, ask(kafka_libs, questions), strict=True):
+    for (cls, version, message), question, answer in zip(
+        cases, questions, ask_messages(kafka_libs, questions), strict=True
+    ):
         ours = question[3]
         if answer != [ours, ours, "true"]:
             wrong.append(f"{name_of((cls, version))}: {answer}\n  ours: {ours}\n  {question[4]}")
@@ -97,7 +99,7 @@ def test_damaged_messages_mean_the_same_to_java(kafka_libs: Path) -> None:
         cases += [(cls, version, damaged(rng.choice(encoded), rng)) for _ in range(DAMAGED_EACH)]
     questions = [["read", cls.__name__, str(version), data.hex()] for cls, version, data in cases]
     stricter: list[tuple[str, DecodeError]] = []
-    for (cls, version, data), answer in zip(cases, ask(kafka_libs, questions), strict=True):
+    for (cls, version, data), answer in zip(cases, ask_messages(kafka_libs, questions), strict=True):
         case = f"{name_of((cls, version))} {data.hex()}: {answer}"
         try:
             message = decode_message(cls, version, data)

@@ -18,7 +18,7 @@ from kafka_wire.records.keys import decode_value
 from kafka_wire.records.offset_values import decode_offset_value
 from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 from kafka_wire.schema import schema_of
-from tests.reference.java_messages import ask
+from tests.reference.java_programs import ask_messages
 
 pytestmark = pytest.mark.reference
 
@@ -33,7 +33,7 @@ def kafkas(libs: Path, cls: type[Any], fields: dict[int, dict[str, Any]]) -> dic
         ["both", cls.__name__, str(version), encode_message(cls(), version).hex(), json.dumps(values)]
         for version, values in fields.items()
     ]
-    answers = ask(libs, questions)
+    answers = ask_messages(libs, questions)
     return {
         version: version.to_bytes(2) + bytes.fromhex(answer[1]) for version, answer in zip(fields, answers, strict=True)
     }

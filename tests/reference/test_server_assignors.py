@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.coordination.group.consumer.assignor_cases import EPOCHS, RECORDED_SEEDS, ours, questions, recorded
+from tests.coordination.group.consumer.assignor_cases import EPOCHS, ours, questions
 from tests.coordination.group.share import assignor_cases as share_cases
-from tests.reference.server_assignors import ask
+from tests.reference.java_programs import SERVER_ASSIGNORS
 
 pytestmark = pytest.mark.reference
 
@@ -20,21 +20,13 @@ SEEDS = range(10_000, 12_000)
 def test_kafkas_assignors_assign_the_same(kafka_libs: Path) -> None:
     asked_all = questions(SEEDS)
     assert len(SEEDS) * EPOCHS == 10_000
-    differing = [
-        asked for asked, answered in zip(asked_all, ask(kafka_libs, asked_all), strict=True) if ours(asked) != answered
-    ]
+    differing = SERVER_ASSIGNORS.differing(kafka_libs, asked_all, ours)
     assert not differing, f"{len(differing)} of {len(asked_all)} differ, the first one: {differing[0]}"
-
-
-def test_what_is_recorded_is_what_kafka_says(kafka_libs: Path) -> None:
-    asked_all = questions(RECORDED_SEEDS)
-    assert [asked for asked, _ in recorded()] == asked_all, "the cases changed: record anew, see server_assignors.py"
-    assert [answered for _, answered in recorded()] == ask(kafka_libs, asked_all)
 
 
 def test_kafkas_assignor_of_share_groups_assigns_the_same(kafka_libs: Path) -> None:
     asked_all = share_cases.questions(SEEDS)
-    answers = ask(kafka_libs, asked_all)
+    answers = SERVER_ASSIGNORS.ask(kafka_libs, asked_all)
     both = [(asked, share_cases.ours(asked), answered) for asked, answered in zip(asked_all, answers, strict=True)]
     differing = [asked for asked, ours, answered in both if in_any_order(ours) != in_any_order(answered)]
     assert not differing, f"{len(differing)} of {len(asked_all)} differ, the first one: {differing[0]}"
@@ -48,9 +40,3 @@ def in_any_order(epochs: list[Any]) -> list[Any]:
         epoch if isinstance(epoch, str) else [[member_id, sorted(topics)] for member_id, topics in epoch]
         for epoch in epochs
     ]
-
-
-def test_what_is_recorded_of_share_groups_is_what_kafka_says(kafka_libs: Path) -> None:
-    asked_all = share_cases.questions(share_cases.RECORDED_SEEDS)
-    assert [asked for asked, _ in share_cases.recorded()] == asked_all, "the cases changed: record anew"
-    assert [answered for _, answered in share_cases.recorded()] == ask(kafka_libs, asked_all)

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.coordination.share.coordinator.kafka_programs import RECORDED_SEEDS, STEPS, ours, program, recorded
-from tests.reference import broker
-from tests.reference.share_coordinator import ask
+from tests.coordination.share.coordinator.kafka_programs import STEPS, ours, program
+from tests.reference.java_programs import SHARE_COORDINATOR
 
 pytestmark = pytest.mark.reference
 
@@ -19,11 +18,6 @@ SEEDS = range(10_000, 12_000)
 def test_kafkas_shard_answers_the_same(kafka_libs: Path) -> None:
     programs = [program(seed) for seed in SEEDS]
     assert len(SEEDS) * STEPS == 120_000
-    for asked, theirs in zip(programs, ask(broker.kafka_libs(broker.KAFKA_VERSION), programs), strict=True):
+    for asked, theirs in zip(programs, SHARE_COORDINATOR.ask(kafka_libs, programs), strict=True):
         for number, (mine, its) in enumerate(zip(ours(asked, theirs), theirs, strict=True)):
             assert mine == its, (number, asked)
-
-
-def test_what_is_recorded_is_what_kafka_says(kafka_libs: Path) -> None:
-    programs = [program(seed) for seed in RECORDED_SEEDS]
-    assert [answers for _, answers in recorded()] == ask(broker.kafka_libs(broker.KAFKA_VERSION), programs)

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.coordination.share.kafka_programs import STEPS, compared, program, recorded, recorded_programs
-from tests.reference import broker
-from tests.reference.share_partition import ask
+from tests.coordination.share.kafka_programs import STEPS, compared, program
+from tests.reference.java_programs import SHARE_PARTITION
 
 pytestmark = pytest.mark.reference
 
@@ -18,10 +17,6 @@ SEEDS = range(10_000, 10_500)
 
 def test_kafkas_share_partition_does_the_same(kafka_libs: Path) -> None:
     programs = [program(seed) for seed in SEEDS]
-    answers = ask(broker.kafka_libs(broker.KAFKA_VERSION), programs)
+    answers = SHARE_PARTITION.ask(kafka_libs, programs)
     equal = sum(compared(asked, theirs) for asked, theirs in zip(programs, answers, strict=True))
     assert equal > len(SEEDS) * STEPS * 0.7
-
-
-def test_what_is_recorded_is_what_kafka_says(kafka_libs: Path) -> None:
-    assert [answers for _, answers in recorded()] == ask(broker.kafka_libs(broker.KAFKA_VERSION), recorded_programs())

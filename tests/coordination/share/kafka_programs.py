@@ -22,7 +22,7 @@ STEPS = 120
 MEMBERS = ("one", "two", "three")
 
 RECORDED = Path(__file__).with_name("kafka_partitions.json.xz")
-"""Programs and the answers of Kafka's own class: written by `python -m tests.reference.share_partition`."""
+"""Programs and the answers of Kafka's own class: written by `python -m tests.reference.java_programs`."""
 
 RECORDED_SEEDS = range(20)
 

@@ -48,4 +48,4 @@ def test_what_is_recorded() -> None:
 
 def test_the_recorded_programs_are_these() -> None:
     found = [asked for asked, _ in recorded()]
-    assert found == recorded_programs(), "record anew: python -m tests.reference.share_partition"
+    assert found == recorded_programs(), "record anew: python -m tests.reference.java_programs share_partition"

@@ -20,7 +20,7 @@ from coordinatord.testing.member.subscription import (
 RACKS = ["a", "b", "c"]
 
 RECORDED = Path(__file__).parent / "kafka_assignors.jsonl"
-"""Questions with the answers of Kafka's own assignors: written by `python -m tests.reference.assignors`."""
+"""Questions with the answers of Kafka's own assignors: written by `python -m tests.reference.java_programs`."""
 
 RECORDED_SEEDS = range(24)
 

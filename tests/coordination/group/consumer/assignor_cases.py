@@ -36,7 +36,7 @@ from coordinatord.coordination.group.consumer.java_collections.java_set import J
 from tests.coordination.group.consumer.groups import Topics
 
 RECORDED = Path(__file__).parent / "kafka_assignments.json.xz"
-"""Questions and the answers of Kafka's own classes: written by `python -m tests.reference.server_assignors`."""
+"""Questions and the answers of Kafka's own classes: written by `python -m tests.reference.java_programs`."""
 
 RECORDED_SEEDS = range(150)
 EPOCHS = 5

@@ -11,7 +11,7 @@ from typing import Any
 from coordinatord.coordination.group.consumer.expressions import InvalidExpression, compile_expression
 
 RECORDED = Path(__file__).parent / "kafka_expressions.jsonl"
-"""Patterns with the answers of RE2/J: written by `python -m tests.reference.expressions`."""
+"""Patterns with the answers of RE2/J: written by `python -m tests.reference.java_programs`."""
 
 RECORDED_SEEDS = range(500)
 

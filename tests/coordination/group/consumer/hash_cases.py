@@ -10,7 +10,7 @@ from typing import Any
 from coordinatord.coordination.group.consumer.metadata_hash import group_hash, topic_hash
 
 RECORDED = Path(__file__).parent / "kafka_hashes.jsonl"
-"""Topics with Kafka's hashes: written by `python -m tests.reference.metadata_hash`."""
+"""Topics with Kafka's hashes: written by `python -m tests.reference.java_programs`."""
 
 RECORDED_SEEDS = range(60)
 RACKS = ["a", "b", "rack-1", "eu-central-1a", "", "ü", "\uff5e", "😀"]

@@ -16,7 +16,7 @@ from tests.coordination.group.consumer.assignor_cases import EPOCHS, Question
 from tests.coordination.group.consumer.groups import Topics
 
 RECORDED = Path(__file__).parent / "kafka_assignments.json.xz"
-"""Questions and the answers of Kafka's own class: written by `python -m tests.reference.server_assignors`."""
+"""Questions and the answers of Kafka's own class: written by `python -m tests.reference.java_programs`."""
 
 RECORDED_SEEDS = range(150)
 

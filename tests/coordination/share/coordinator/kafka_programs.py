@@ -30,7 +30,7 @@ START_MS = 1_750_000_000_000
 STEPS = 60
 
 RECORDED = Path(__file__).with_name("kafka_answers.json.xz")
-"""Programs and the answers of Kafka's own class: written by `python -m tests.reference.share_coordinator`."""
+"""Programs and the answers of Kafka's own class: written by `python -m tests.reference.java_programs`."""
 
 RECORDED_SEEDS = range(40)
 

@@ -33,6 +33,6 @@ def test_what_is_recorded() -> None:
 def test_the_recorded_programs_are_these() -> None:
     found = [asked for asked, _ in recorded()]
     assert found == [program(seed) for seed in RECORDED_SEEDS], (
-        "record anew: python -m tests.reference.share_coordinator"
+        "record anew: python -m tests.reference.java_programs share_coordinator"
     )
     assert all(len(each["steps"]) == STEPS for each in found)
