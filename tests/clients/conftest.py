@@ -10,6 +10,7 @@ import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
 from tests.clients.brokers import QUICK_CONSUMER_SETTINGS, QUICK_SETTINGS, Broker, running_choice
+from tests.clients.kinds import Name
 from tests.clients.members import ConsumerProcess, Member
 
 
@@ -48,7 +49,7 @@ def name(request: pytest.FixtureRequest) -> Callable[[str], str]:
 
 
 @pytest.fixture
-def make_topic(admin: KafkaAdminClient, name: Callable[[str], str]) -> Callable[..., str]:
+def make_topic(admin: KafkaAdminClient, name: Name) -> Callable[..., str]:
     """`make_topic(partitions)` creates a topic and waits until it is known."""
     made = 0
 

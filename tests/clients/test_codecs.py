@@ -8,7 +8,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from coordinatord.testing.wire import Wire
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
 from kafka_wire.records.batch import iterate_batches
 from tests.clients.families import toolchains
+from tests.clients.kinds import MakeTopic
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(600)]
@@ -101,9 +101,7 @@ def stored_codec(bootstrap: str, topic: str) -> int:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("codec", [codec for codec in CODECS if codec != "none"])
-def test_a_large_text_is_stored_compressed(
-    version: str, codec: str, bootstrap: str, make_topic: Callable[..., str]
-) -> None:
+def test_a_large_text_is_stored_compressed(version: str, codec: str, bootstrap: str, make_topic: MakeTopic) -> None:
     topic = make_topic(1)
     command = [*command_for(version), bootstrap, topic, codec, str(SIZE)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,19 +20,15 @@ from kafka.errors import (
 from kafka.structs import OffsetAndMetadata
 
 from tests.clients.brokers import Broker
-from tests.clients.members import Member, wait_for_assignment, wait_for_members, wait_for_values
+from tests.clients.kinds import MakeMember, MakeTopic, Name, Produce
+from tests.clients.members import wait_for_assignment, wait_for_members, wait_for_values
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.clients
 
-Produce = Callable[..., list[bytes]]
-
 
 def test_groups_can_be_listed_and_described(
-    admin: KafkaAdminClient,
-    make_topic: Callable[[int], str],
-    member: Callable[..., Member],
-    name: Callable[[str], str],
+    admin: KafkaAdminClient, make_topic: MakeTopic, member: MakeMember, name: Name
 ) -> None:
     topic, group, elsewhere = make_topic(4), name("group"), name("nobody")
     members = [member(group, topic, client_id=f"reader-{number}") for number in range(2)]
@@ -63,11 +58,7 @@ def test_groups_can_be_listed_and_described(
 
 
 def test_groups_can_be_deleted_when_they_are_empty(
-    admin: KafkaAdminClient,
-    make_topic: Callable[[int], str],
-    produce: Produce,
-    member: Callable[..., Member],
-    name: Callable[[str], str],
+    admin: KafkaAdminClient, make_topic: MakeTopic, produce: Produce, member: MakeMember, name: Name
 ) -> None:
     topic, group, nobody = make_topic(1), name("group"), name("nobody")
     reader = member(group, topic)
@@ -83,7 +74,7 @@ def test_groups_can_be_deleted_when_they_are_empty(
 
 
 def test_offsets_of_an_empty_group_can_be_changed(
-    admin: KafkaAdminClient, make_topic: Callable[[int], str], produce: Produce, name: Callable[[str], str]
+    admin: KafkaAdminClient, make_topic: MakeTopic, produce: Produce, name: Name
 ) -> None:
     topic, group = make_topic(2), name("group")
     produce(topic, 40, 2)
@@ -105,11 +96,7 @@ def test_offsets_of_an_empty_group_can_be_changed(
 
 
 def test_offsets_of_a_living_group_are_its_own(
-    admin: KafkaAdminClient,
-    make_topic: Callable[[int], str],
-    produce: Produce,
-    member: Callable[..., Member],
-    name: Callable[[str], str],
+    admin: KafkaAdminClient, make_topic: MakeTopic, produce: Produce, member: MakeMember, name: Name
 ) -> None:
     topic, group = make_topic(1), name("group")
     partition = TopicPartition(topic, 0)
@@ -122,10 +109,7 @@ def test_offsets_of_a_living_group_are_its_own(
 
 
 def test_a_static_member_stays_until_it_is_removed(
-    admin: KafkaAdminClient,
-    make_topic: Callable[[int], str],
-    member: Callable[..., Member],
-    name: Callable[[str], str],
+    admin: KafkaAdminClient, make_topic: MakeTopic, member: MakeMember, name: Name
 ) -> None:
     topic, group = make_topic(1), name("group")
     reader = member(group, topic, group_instance_id="the-one", session_timeout_ms=30_000)
@@ -142,7 +126,7 @@ def test_a_static_member_stays_until_it_is_removed(
 
 
 def test_topics_can_be_created_described_grown_and_deleted(
-    broker: Broker, admin: KafkaAdminClient, produce: Produce, name: Callable[[str], str], bootstrap: str
+    broker: Broker, admin: KafkaAdminClient, produce: Produce, name: Name, bootstrap: str
 ) -> None:
     topic = name("topic")
     new = {topic: {"num_partitions": 3, "replication_factor": 1, "configs": {"retention.ms": "3600000"}}}
@@ -181,9 +165,7 @@ def test_topics_can_be_created_described_grown_and_deleted(
     consumer.close()
 
 
-def test_commits_go_with_their_topic(
-    admin: KafkaAdminClient, make_topic: Callable[[int], str], name: Callable[[str], str]
-) -> None:
+def test_commits_go_with_their_topic(admin: KafkaAdminClient, make_topic: MakeTopic, name: Name) -> None:
     """Kafka forgets the offsets of a topic that is deleted."""
     kept, deleted, group = make_topic(1), make_topic(1), name("group")
     offsets = {TopicPartition(topic, 0): OffsetAndMetadata(3, "", -1) for topic in (kept, deleted)}
@@ -198,7 +180,7 @@ def test_commits_go_with_their_topic(
 
 
 def test_records_can_be_deleted(
-    admin: KafkaAdminClient, make_topic: Callable[[int], str], produce: Produce, bootstrap: str
+    admin: KafkaAdminClient, make_topic: MakeTopic, produce: Produce, bootstrap: str
 ) -> None:
     partition = TopicPartition(make_topic(1), 0)
     produce(partition.topic, 20)
@@ -210,7 +192,7 @@ def test_records_can_be_deleted(
     consumer.close()
 
 
-def test_configs_can_be_described(admin: KafkaAdminClient, make_topic: Callable[..., str]) -> None:
+def test_configs_can_be_described(admin: KafkaAdminClient, make_topic: MakeTopic) -> None:
     topic = make_topic(1, **{"retention.ms": "3600000"})
     described = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)], config_filter="all")
     configs = described["topic"][topic]
@@ -220,7 +202,7 @@ def test_configs_can_be_described(admin: KafkaAdminClient, make_topic: Callable[
     assert node["broker"]["0"]["group.min.session.timeout.ms"]["value"] == "500"
 
 
-def test_a_group_can_keep_its_offsets_for_ever(admin: KafkaAdminClient, name: Callable[[str], str]) -> None:
+def test_a_group_can_keep_its_offsets_for_ever(admin: KafkaAdminClient, name: Name) -> None:
     group, retention = name("group"), "offsets.retention.minutes"
 
     def described() -> dict[str, Any]:
@@ -245,7 +227,7 @@ def test_the_cluster_can_be_described(admin: KafkaAdminClient, broker: Broker) -
 
 
 def test_a_group_that_is_not_empty_keeps_its_state(
-    admin: KafkaAdminClient, make_topic: Callable[[int], str], member: Callable[..., Member], name: Callable[[str], str]
+    admin: KafkaAdminClient, make_topic: MakeTopic, member: MakeMember, name: Name
 ) -> None:
     """A refused deletion changes nothing for the members."""
     topic, group = make_topic(2), name("group")

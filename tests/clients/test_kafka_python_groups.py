@@ -10,6 +10,7 @@ import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 
 from tests.clients.brokers import Broker
+from tests.clients.kinds import MakeMember, MakeTopic, Name, Produce
 from tests.clients.members import ConsumerProcess, Member, wait_for_assignment, wait_for_values
 from tests.daemon import logged_at_s
 from tests.support.waiting import wait_until
@@ -22,9 +23,7 @@ EXPELLED_LATE_S = 10.0
 """By which a busy machine may tell of it later; a rebalance timeout is a minute and more."""
 
 
-def test_three_consumers_and_a_producer_with_default_settings(
-    default_broker: Broker, name: Callable[[str], str]
-) -> None:
+def test_three_consumers_and_a_producer_with_default_settings(default_broker: Broker, name: Name) -> None:
     """Nothing is set but the address, the group and the topic: every record is seen once, also when a member leaves."""
     bootstrap, topic, group = default_broker.bootstrap, name("topic"), name("group")
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
@@ -71,10 +70,10 @@ def test_three_consumers_and_a_producer_with_default_settings(
 
 def test_the_others_take_over_from_a_killed_member(
     broker: Broker,
-    make_topic: Callable[[int], str],
-    produce: Callable[..., list[bytes]],
+    make_topic: MakeTopic,
+    produce: Produce,
     consumer_process: Callable[..., ConsumerProcess],
-    name: Callable[[str], str],
+    name: Name,
     record_property: Callable[[str, object], None],
 ) -> None:
     """A member that gets SIGKILL is expelled when its session ends; the others go on where it had committed."""
@@ -117,10 +116,7 @@ def test_the_others_take_over_from_a_killed_member(
 
 
 def test_two_groups_side_by_side_see_everything(
-    make_topic: Callable[[int], str],
-    produce: Callable[..., list[bytes]],
-    member: Callable[..., Member],
-    name: Callable[[str], str],
+    make_topic: MakeTopic, produce: Produce, member: MakeMember, name: Name
 ) -> None:
     topic = make_topic(4)
     groups = [[member(name(word), topic) for _ in range(2)] for word in ("red", "blue")]
@@ -130,12 +126,7 @@ def test_two_groups_side_by_side_see_everything(
         assert Counter(value for each in members for value in each.values) == Counter(values)
 
 
-def test_more_members_than_partitions(
-    make_topic: Callable[[int], str],
-    produce: Callable[..., list[bytes]],
-    member: Callable[..., Member],
-    name: Callable[[str], str],
-) -> None:
+def test_more_members_than_partitions(make_topic: MakeTopic, produce: Produce, member: MakeMember, name: Name) -> None:
     """One is idle, and takes over at once when the other leaves."""
     topic, group = make_topic(1), name("group")
     members = [member(group, topic) for _ in range(2)]
@@ -151,12 +142,7 @@ def test_more_members_than_partitions(
     assert idle.values == values
 
 
-def test_a_group_grows_one_by_one(
-    make_topic: Callable[[int], str],
-    produce: Callable[..., list[bytes]],
-    member: Callable[..., Member],
-    name: Callable[[str], str],
-) -> None:
+def test_a_group_grows_one_by_one(make_topic: MakeTopic, produce: Produce, member: MakeMember, name: Name) -> None:
     """Every arrival rebalances; nothing is lost, and what is seen twice was not committed in between."""
     topic, group = make_topic(PARTITIONS), name("group")
     members: list[Member] = []
@@ -174,10 +160,7 @@ def test_a_group_grows_one_by_one(
 
 
 def test_a_member_that_stops_polling_loses_its_partitions_and_comes_back(
-    make_topic: Callable[[int], str],
-    produce: Callable[..., list[bytes]],
-    member: Callable[..., Member],
-    name: Callable[[str], str],
+    make_topic: MakeTopic, produce: Produce, member: MakeMember, name: Name
 ) -> None:
     """max.poll.interval.ms is the rebalance timeout: the client leaves by itself, and joins again when it polls."""
     topic, group = make_topic(2), name("group")
@@ -190,9 +173,7 @@ def test_a_member_that_stops_polling_loses_its_partitions_and_comes_back(
     wait_for_values([first, second], values)
 
 
-def test_consumers_without_a_group(
-    bootstrap: str, make_topic: Callable[[int], str], produce: Callable[..., list[bytes]]
-) -> None:
+def test_consumers_without_a_group(bootstrap: str, make_topic: MakeTopic, produce: Produce) -> None:
     """No group, no coordinator: partitions assigned by hand."""
     from kafka import KafkaConsumer
     from kafka.errors import IllegalStateError

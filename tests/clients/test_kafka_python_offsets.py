@@ -17,12 +17,11 @@ from kafka.structs import OffsetAndMetadata, OffsetAndTimestamp
 
 from kafka_wire.records.keys import decode_key, decode_value
 from kafka_wire.records.offsets import OffsetCommitKey
-from tests.clients.members import Member, polled, wait_for_assignment, wait_for_members, wait_for_values
+from tests.clients.kinds import MakeConsumer, MakeMember, MakeTopic, Name, Produce
+from tests.clients.members import polled, wait_for_assignment, wait_for_members, wait_for_values
 from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.clients
-
-Produce = Callable[..., list[bytes]]
 
 
 @pytest.fixture
@@ -59,7 +58,7 @@ def values(records: list[Any]) -> list[bytes]:
 
 
 def test_committed_is_what_was_committed(
-    consumer: Callable[..., KafkaConsumer], make_topic: Callable[[int], str], produce: Produce, name: Callable[..., str]
+    consumer: MakeConsumer, make_topic: MakeTopic, produce: Produce, name: Name
 ) -> None:
     topic, group = make_topic(2), name("group")
     produce(topic, 40, 2)
@@ -78,7 +77,7 @@ def test_committed_is_what_was_committed(
 
 
 def test_a_restarted_consumer_goes_on_from_its_commit(
-    consumer: Callable[..., KafkaConsumer], make_topic: Callable[[int], str], produce: Produce, name: Callable[..., str]
+    consumer: MakeConsumer, make_topic: MakeTopic, produce: Produce, name: Name
 ) -> None:
     topic, group = make_topic(1), name("group")
     written = produce(topic, 50)
@@ -93,7 +92,7 @@ def test_a_restarted_consumer_goes_on_from_its_commit(
 
 
 def test_a_restarted_member_goes_on_from_its_commit(
-    make_topic: Callable[[int], str], produce: Produce, member: Callable[..., Member], name: Callable[[str], str]
+    make_topic: MakeTopic, produce: Produce, member: MakeMember, name: Name
 ) -> None:
     topic, group = make_topic(2), name("group")
     before = produce(topic, 40, 2)
@@ -107,11 +106,7 @@ def test_a_restarted_member_goes_on_from_its_commit(
 
 
 def test_auto_commit(
-    admin: KafkaAdminClient,
-    make_topic: Callable[[int], str],
-    produce: Produce,
-    member: Callable[..., Member],
-    name: Callable[[str], str],
+    admin: KafkaAdminClient, make_topic: MakeTopic, produce: Produce, member: MakeMember, name: Name
 ) -> None:
     topic, group = make_topic(1), name("group")
     reader = member(group, topic, auto_commit_interval_ms=200)
@@ -126,9 +121,7 @@ def test_auto_commit(
     wait_until(lambda: committed() == 30, "the offset of the last record, committed by itself", seen=committed)
 
 
-def test_seeking(
-    consumer: Callable[..., KafkaConsumer], make_topic: Callable[[int], str], produce: Produce, name: Callable[..., str]
-) -> None:
+def test_seeking(consumer: MakeConsumer, make_topic: MakeTopic, produce: Produce, name: Name) -> None:
     topic = make_topic(1)
     written = produce(topic, 30)
     partition = TopicPartition(topic, 0)
@@ -147,7 +140,7 @@ def test_seeking(
     assert values(read(reader, 2)) == written[:2]
 
 
-def test_pause_and_resume(make_topic: Callable[[int], str], produce: Produce, member: Callable[..., Member]) -> None:
+def test_pause_and_resume(make_topic: MakeTopic, produce: Produce, member: MakeMember) -> None:
     """A paused partition gives nothing and is kept: its member goes on sending heartbeats."""
     topic = make_topic(2)
     reader = member(topic + "-group", topic, session_timeout_ms=10_000)
@@ -163,11 +156,7 @@ def test_pause_and_resume(make_topic: Callable[[int], str], produce: Produce, me
     assert reader.generation == generation
 
 
-def test_offsets_by_time(
-    consumer: Callable[..., KafkaConsumer],
-    make_topic: Callable[[int], str],
-    producer: KafkaProducer,
-) -> None:
+def test_offsets_by_time(consumer: MakeConsumer, make_topic: MakeTopic, producer: KafkaProducer) -> None:
     topic = make_topic(1)
     partition, empty = TopicPartition(topic, 0), TopicPartition(make_topic(1), 0)
     base_ms = 1_700_000_000_000
@@ -193,9 +182,7 @@ def test_offsets_by_time(
     assert reader.end_offsets([partition, empty]) == {partition: 5, empty: 0}
 
 
-def test_no_offset_and_no_reset(
-    consumer: Callable[..., KafkaConsumer], make_topic: Callable[[int], str], produce: Produce, name: Callable[..., str]
-) -> None:
+def test_no_offset_and_no_reset(consumer: MakeConsumer, make_topic: MakeTopic, produce: Produce, name: Name) -> None:
     topic = make_topic(1)
     produce(topic, 3)
     reader = consumer(name("group"), TopicPartition(topic, 0), auto_offset_reset="none")
@@ -203,9 +190,7 @@ def test_no_offset_and_no_reset(
         wait_until(lambda: reader.poll(timeout_ms=100), "an error, not records")
 
 
-def test_commits_that_are_refused(
-    consumer: Callable[..., KafkaConsumer], make_topic: Callable[[int], str], name: Callable[..., str]
-) -> None:
+def test_commits_that_are_refused(consumer: MakeConsumer, make_topic: MakeTopic, name: Name) -> None:
     partition = TopicPartition(make_topic(1), 0)
     reader = consumer(name("group"), partition)
     with pytest.raises(OffsetMetadataTooLargeError):
@@ -220,11 +205,7 @@ def test_commits_that_are_refused(
 
 
 def test_an_expelled_member_cannot_commit(
-    admin: KafkaAdminClient,
-    make_topic: Callable[[int], str],
-    produce: Produce,
-    member: Callable[..., Member],
-    name: Callable[[str], str],
+    admin: KafkaAdminClient, make_topic: MakeTopic, produce: Produce, member: MakeMember, name: Name
 ) -> None:
     """What it has read belongs to another member by then; it joins again as a new one and goes on."""
     from kafka.admin import MemberToRemove
@@ -245,7 +226,7 @@ def test_an_expelled_member_cannot_commit(
 
 
 def test_small_fetches_still_make_progress(
-    consumer: Callable[..., KafkaConsumer], make_topic: Callable[[int], str], producer: KafkaProducer
+    consumer: MakeConsumer, make_topic: MakeTopic, producer: KafkaProducer
 ) -> None:
     """Each batch is larger than the client asks for at a time: it comes all the same, one by one (KIP-74)."""
     topic = make_topic(2)
@@ -259,7 +240,7 @@ def test_small_fetches_still_make_progress(
 
 
 def test_a_waiting_fetch_is_answered_by_a_new_record(
-    consumer: Callable[..., KafkaConsumer], make_topic: Callable[[int], str], produce: Produce
+    consumer: MakeConsumer, make_topic: MakeTopic, produce: Produce
 ) -> None:
     """The fetch would wait for half a minute; the poll does not."""
     topic = make_topic(1)
@@ -272,7 +253,7 @@ def test_a_waiting_fetch_is_answered_by_a_new_record(
 
 
 def test_the_offsets_topic_can_be_read(
-    consumer: Callable[..., KafkaConsumer], make_topic: Callable[[int], str], produce: Produce, name: Callable[..., str]
+    consumer: MakeConsumer, make_topic: MakeTopic, produce: Produce, name: Name
 ) -> None:
     """A commit is a record of `__consumer_offsets`, which any client may read."""
     topic, group = make_topic(1), name("group")

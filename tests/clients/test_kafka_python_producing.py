@@ -12,6 +12,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.codec import has_gzip, has_lz4, has_snappy, has_zstd
 from kafka.errors import MessageSizeTooLargeError, UnknownTopicOrPartitionError
 
+from tests.clients.kinds import MakeProducer, MakeTopic, Name, ReadAll
 from tests.clients.members import PATIENT_POLL_TIMEOUT_MS, polled
 from tests.support.waiting import wait_until
 
@@ -58,12 +59,7 @@ def read_all(bootstrap: str) -> Callable[..., list[Any]]:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_compression(
-    codec: str,
-    make_topic: Callable[..., str],
-    make_producer: Callable[..., KafkaProducer],
-    read_all: Callable[..., list[Any]],
-) -> None:
+def test_compression(codec: str, make_topic: MakeTopic, make_producer: MakeProducer, read_all: ReadAll) -> None:
     if not CODECS[codec]():
         pytest.skip(f"skipped: needs kafka-python[{codec}]")
     topic = make_topic()
@@ -88,10 +84,7 @@ def test_compression(
     ids=["defaults", "not idempotent", "acks=1", "acks=0", "a batch per record", "large batches"],
 )
 def test_ways_to_produce(
-    settings: dict[str, Any],
-    make_topic: Callable[..., str],
-    make_producer: Callable[..., KafkaProducer],
-    read_all: Callable[..., list[Any]],
+    settings: dict[str, Any], make_topic: MakeTopic, make_producer: MakeProducer, read_all: ReadAll
 ) -> None:
     """Every record comes, once, and in the order in which it was sent."""
     topic = make_topic(3)
@@ -105,9 +98,7 @@ def test_ways_to_produce(
     assert [int(record.value) for record in records] == sorted(range(300), key=lambda number: (number % 3, number))
 
 
-def test_what_a_record_carries(
-    make_topic: Callable[..., str], producer: KafkaProducer, read_all: Callable[..., list[Any]]
-) -> None:
+def test_what_a_record_carries(make_topic: MakeTopic, producer: KafkaProducer, read_all: ReadAll) -> None:
     topic = make_topic()
     at_ms = 1_650_000_000_123
     headers = [("trace", b"\x00\xff"), ("empty", b""), ("trace", b"again"), ("größe", "ü".encode())]
@@ -127,9 +118,7 @@ def test_what_a_record_carries(
     assert abs(now.timestamp - before_ms) < 60_000
 
 
-def test_log_append_time(
-    make_topic: Callable[..., str], producer: KafkaProducer, read_all: Callable[..., list[Any]]
-) -> None:
+def test_log_append_time(make_topic: MakeTopic, producer: KafkaProducer, read_all: ReadAll) -> None:
     topic = make_topic(**{"message.timestamp.type": "LogAppendTime"})
     before_ms = int(time.time() * 1000) - 1
     acknowledged = producer.send(topic, b"v", timestamp_ms=1_000).get(timeout=10)
@@ -139,9 +128,7 @@ def test_log_append_time(
     assert acknowledged.timestamp == record.timestamp
 
 
-def test_keys_choose_partitions(
-    make_topic: Callable[..., str], producer: KafkaProducer, read_all: Callable[..., list[Any]]
-) -> None:
+def test_keys_choose_partitions(make_topic: MakeTopic, producer: KafkaProducer, read_all: ReadAll) -> None:
     topic = make_topic(4)
     for number in range(100):
         producer.send(topic, b"%d" % number, key=b"key-%d" % (number % 10))
@@ -154,11 +141,7 @@ def test_keys_choose_partitions(
     assert len(set.union(*partitions.values())) > 1
 
 
-def test_large_messages(
-    make_topic: Callable[..., str],
-    make_producer: Callable[..., KafkaProducer],
-    read_all: Callable[..., list[Any]],
-) -> None:
+def test_large_messages(make_topic: MakeTopic, make_producer: MakeProducer, read_all: ReadAll) -> None:
     """Up to message.max.bytes (1 MiB and 12 bytes); what is larger is refused, and the producer goes on."""
     topic = make_topic()
     # An idempotent producer of kafka-python's gives up for good after the refusal.
@@ -173,9 +156,7 @@ def test_large_messages(
 
 
 def test_a_topic_may_have_larger_messages(
-    make_topic: Callable[..., str],
-    make_producer: Callable[..., KafkaProducer],
-    read_all: Callable[..., list[Any]],
+    make_topic: MakeTopic, make_producer: MakeProducer, read_all: ReadAll
 ) -> None:
     topic = make_topic(**{"max.message.bytes": "3000000"})
     value = secrets.token_bytes(2_500_000)
@@ -185,7 +166,7 @@ def test_a_topic_may_have_larger_messages(
 
 
 def test_a_topic_comes_into_being_when_it_is_produced_to(
-    admin: KafkaAdminClient, producer: KafkaProducer, name: Callable[[str], str], read_all: Callable[..., list[Any]]
+    admin: KafkaAdminClient, producer: KafkaProducer, name: Name, read_all: ReadAll
 ) -> None:
     """auto.create.topics.enable, with num.partitions partitions."""
     topic = name("new")
@@ -195,9 +176,7 @@ def test_a_topic_comes_into_being_when_it_is_produced_to(
     assert [record.value for record in read_all(topic, 1)] == [b"the first"]
 
 
-def test_a_topic_comes_into_being_when_it_is_subscribed_to(
-    bootstrap: str, producer: KafkaProducer, name: Callable[[str], str]
-) -> None:
+def test_a_topic_comes_into_being_when_it_is_subscribed_to(bootstrap: str, producer: KafkaProducer, name: Name) -> None:
     topic = name("new")
     consumer = KafkaConsumer(
         topic,
@@ -217,7 +196,7 @@ def test_a_topic_comes_into_being_when_it_is_subscribed_to(
     consumer.close()
 
 
-def test_a_topic_that_is_not_there(bootstrap: str, admin: KafkaAdminClient, name: Callable[[str], str]) -> None:
+def test_a_topic_that_is_not_there(bootstrap: str, admin: KafkaAdminClient, name: Name) -> None:
     """Asking whether it is there does not create it."""
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, allow_auto_create_topics=False)
     missing = name("missing")
@@ -234,7 +213,7 @@ def test_a_name_that_no_topic_can_have(producer: KafkaProducer) -> None:
         producer.send("no spaces", b"v")
 
 
-def test_an_empty_topic(make_topic: Callable[..., str], bootstrap: str) -> None:
+def test_an_empty_topic(make_topic: MakeTopic, bootstrap: str) -> None:
     topic = make_topic(2)
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
     partitions = [TopicPartition(topic, number) for number in (0, 1)]
@@ -245,7 +224,7 @@ def test_an_empty_topic(make_topic: Callable[..., str], bootstrap: str) -> None:
 
 
 def test_read_committed_sees_what_no_transaction_wrote(
-    make_topic: Callable[..., str], producer: KafkaProducer, read_all: Callable[..., list[Any]]
+    make_topic: MakeTopic, producer: KafkaProducer, read_all: ReadAll
 ) -> None:
     topic = make_topic()
     for number in range(20):

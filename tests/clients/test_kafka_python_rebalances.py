@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.errors import FencedInstanceIdError, InconsistentGroupProtocolError
 
+from tests.clients.kinds import MakeMember, MakeTopic, Name, Produce
 from tests.clients.members import (
     PATIENT_POLL_TIMEOUT_MS,
     Member,
@@ -47,10 +47,10 @@ def test_assignors(
     protocol: str,
     sizes: list[int],
     admin: KafkaAdminClient,
-    make_topic: Callable[[int], str],
-    produce: Callable[..., list[bytes]],
-    member: Callable[..., Member],
-    name: Callable[[str], str],
+    make_topic: MakeTopic,
+    produce: Produce,
+    member: MakeMember,
+    name: Name,
 ) -> None:
     """Two topics of three partitions for two members: range gives 4 and 2, the others 3 and 3."""
     topics, group = [make_topic(3), make_topic(3)], name("group")
@@ -63,9 +63,7 @@ def test_assignors(
     assert sorted(value for each in members for value in each.values) == sorted(values)
 
 
-def test_sticky_members_keep_what_they_have(
-    make_topic: Callable[[int], str], member: Callable[..., Member], name: Callable[[str], str]
-) -> None:
+def test_sticky_members_keep_what_they_have(make_topic: MakeTopic, member: MakeMember, name: Name) -> None:
     topic, group = make_topic(PARTITIONS), name("group")
     strategy = [StickyPartitionAssignor]
     members = [member(group, topic, partition_assignment_strategy=strategy) for _ in range(2)]
@@ -78,10 +76,7 @@ def test_sticky_members_keep_what_they_have(
 
 
 def test_cooperative_members_give_up_only_what_moves(
-    make_topic: Callable[[int], str],
-    produce: Callable[..., list[bytes]],
-    member: Callable[..., Member],
-    name: Callable[[str], str],
+    make_topic: MakeTopic, produce: Produce, member: MakeMember, name: Name
 ) -> None:
     """The third member's two partitions are revoked from the others, in two rebalances; the rest is never let go."""
     topic, group = make_topic(PARTITIONS), name("group")
@@ -106,7 +101,7 @@ def test_cooperative_members_give_up_only_what_moves(
 
 
 def test_the_protocol_is_one_that_all_members_have(
-    admin: KafkaAdminClient, make_topic: Callable[[int], str], member: Callable[..., Member], name: Callable[[str], str]
+    admin: KafkaAdminClient, make_topic: MakeTopic, member: MakeMember, name: Name
 ) -> None:
     topic, group = make_topic(2), name("group")
     first = member(group, topic, partition_assignment_strategy=[RangePartitionAssignor, RoundRobinPartitionAssignor])
@@ -123,10 +118,7 @@ def test_the_protocol_is_one_that_all_members_have(
 
 
 def test_a_static_member_restarts_without_a_rebalance(
-    make_topic: Callable[[int], str],
-    produce: Callable[..., list[bytes]],
-    member: Callable[..., Member],
-    name: Callable[[str], str],
+    make_topic: MakeTopic, produce: Produce, member: MakeMember, name: Name
 ) -> None:
     """Leader and follower alike: the same partitions in the same generation, and the other one notices nothing."""
     topic, group = make_topic(4), name("group")
@@ -154,7 +146,7 @@ def test_a_static_member_restarts_without_a_rebalance(
 
 
 def test_the_elder_of_two_static_members_with_one_name_is_fenced(
-    make_topic: Callable[[int], str], member: Callable[..., Member], name: Callable[[str], str]
+    make_topic: MakeTopic, member: MakeMember, name: Name
 ) -> None:
     topic, group = make_topic(2), name("group")
     settings = {"group_instance_id": "the-one", "session_timeout_ms": STATIC_SESSION_TIMEOUT_MS}
@@ -168,11 +160,7 @@ def test_the_elder_of_two_static_members_with_one_name_is_fenced(
 
 
 def test_a_wildcard_subscription_finds_a_topic_that_comes_later(
-    admin: KafkaAdminClient,
-    make_topic: Callable[[int], str],
-    produce: Callable[..., list[bytes]],
-    member: Callable[..., Member],
-    name: Callable[[str], str],
+    admin: KafkaAdminClient, make_topic: MakeTopic, produce: Produce, member: MakeMember, name: Name
 ) -> None:
     first = make_topic(2)
     prefix = first.removesuffix("1")
@@ -189,11 +177,7 @@ def test_a_wildcard_subscription_finds_a_topic_that_comes_later(
 
 
 def test_new_partitions_of_a_topic_are_assigned(
-    admin: KafkaAdminClient,
-    make_topic: Callable[[int], str],
-    produce: Callable[..., list[bytes]],
-    member: Callable[..., Member],
-    name: Callable[[str], str],
+    admin: KafkaAdminClient, make_topic: MakeTopic, produce: Produce, member: MakeMember, name: Name
 ) -> None:
     topic = make_topic(2)
     settings = {"metadata_max_age_ms": 400, "poll_timeout_ms": PATIENT_POLL_TIMEOUT_MS}
@@ -206,10 +190,7 @@ def test_new_partitions_of_a_topic_are_assigned(
 
 
 def test_a_changed_subscription_rebalances(
-    make_topic: Callable[[int], str],
-    produce: Callable[..., list[bytes]],
-    member: Callable[..., Member],
-    name: Callable[[str], str],
+    make_topic: MakeTopic, produce: Produce, member: MakeMember, name: Name
 ) -> None:
     first, second = make_topic(2), make_topic(2)
     reader = member(name("group"), first, poll_timeout_ms=PATIENT_POLL_TIMEOUT_MS)

@@ -10,6 +10,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.errors import KafkaError
 
+from tests.clients.kinds import MakeTopic, Name
 from tests.clients.members import polled
 from tests.daemon import running
 from tests.support.waiting import wait_until
@@ -66,7 +67,7 @@ def values_of(bootstrap: str, topic: str, isolation: str = "read_committed") -> 
 
 
 def test_what_is_committed_is_read_and_what_is_aborted_is_not(
-    bootstrap: str, make_topic: Callable[..., str], transactional: Make, name: Callable[[str], str]
+    bootstrap: str, make_topic: MakeTopic, transactional: Make, name: Name
 ) -> None:
     topic = make_topic()
     producer = transactional(name("tx"))
@@ -78,7 +79,7 @@ def test_what_is_committed_is_read_and_what_is_aborted_is_not(
 
 
 def test_an_open_transaction_is_not_read(
-    bootstrap: str, make_topic: Callable[..., str], transactional: Make, name: Callable[[str], str]
+    bootstrap: str, make_topic: MakeTopic, transactional: Make, name: Name
 ) -> None:
     topic = make_topic()
     producer = transactional(name("tx"))
@@ -92,7 +93,7 @@ def test_an_open_transaction_is_not_read(
 
 
 def test_a_new_producer_fences_the_old_one(
-    bootstrap: str, make_topic: Callable[..., str], transactional: Make, name: Callable[[str], str]
+    bootstrap: str, make_topic: MakeTopic, transactional: Make, name: Name
 ) -> None:
     topic, transactional_id = make_topic(), name("tx")
     old = transactional(transactional_id)
@@ -106,7 +107,7 @@ def test_a_new_producer_fences_the_old_one(
 
 
 def test_offsets_are_committed_with_the_records(
-    bootstrap: str, make_topic: Callable[..., str], transactional: Make, name: Callable[[str], str]
+    bootstrap: str, make_topic: MakeTopic, transactional: Make, name: Name
 ) -> None:
     source, target, group = make_topic(), make_topic(), name("group")
     transaction(transactional(name("source")), source, *(b"%d" % number for number in range(10)))

@@ -15,6 +15,7 @@ from kafka import KafkaAdminClient
 
 from tests.clients.families.clients import CLIENTS, CONSUMER_CLIENTS, Client
 from tests.clients.families.program import Program, wait_for_assignment, wait_for_values
+from tests.clients.kinds import MakeTopic, Name, Produce
 from tests.support.waiting import wait_until
 
 FAMILIES = ("kafka-python 3", "aiokafka", "confluent-kafka", "Java client 4", "franz-go")
@@ -56,9 +57,9 @@ def wait_for_commits(admin: KafkaAdminClient, group: str, offsets: Offsets) -> N
 
 @pytest.mark.parametrize("client", SMOKED, ids=[client.slug for client in SMOKED])
 def test_a_consumer_takes_over(
-    client: Client, bootstrap: str, admin: KafkaAdminClient, make_topic: Callable[[int], str],
-    name: Callable[[str], str], join: Callable[..., Program], start: Callable[..., Program],
-    produce: Callable[..., list[bytes]],
+    client: Client, bootstrap: str, admin: KafkaAdminClient, make_topic: MakeTopic,
+    name: Name, join: Callable[..., Program], start: Callable[..., Program],
+    produce: Produce,
 ) -> None:  # fmt: skip
     """All records are read once: those of before by both, those of after by the one that stays."""
     topic, group = make_topic(PARTITIONS), name("group")

@@ -13,7 +13,8 @@ from kafka_wire.errors import ErrorCode
 from tests.clients.families.clients import CONSUMER, Client
 from tests.clients.families.consumer_groups import join_members, leave
 from tests.clients.families.program import Line, Program, parsed_pairs
-from tests.clients.members import Member, wait_for_assignment
+from tests.clients.kinds import MakeMember, MakeTopic, Name, Produce
+from tests.clients.members import wait_for_assignment
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.clients
@@ -23,7 +24,7 @@ OFFSETS = {0: 3, 1: 0, 3: 7}
 
 
 @pytest.fixture
-def topic(make_topic: Callable[[int], str]) -> str:
+def topic(make_topic: MakeTopic) -> str:
     return make_topic(PARTITIONS)
 
 
@@ -35,8 +36,7 @@ def offsets_of(admin: KafkaAdminClient) -> Callable[[str], dict[int, int]]:
 
 @pytest.fixture
 def group(
-    client: Client, bootstrap: str, admin: KafkaAdminClient, topic: str, name: Callable[[str], str],
-    produce: Callable[..., list[bytes]],
+    client: Client, bootstrap: str, admin: KafkaAdminClient, topic: str, name: Name, produce: Produce
 ) -> str:  # fmt: skip
     """An empty group with offsets; by the consumer protocol it has had a member."""
     produce(topic, 8 * PARTITIONS, PARTITIONS)
@@ -56,9 +56,7 @@ def group(
 
 
 @pytest.fixture
-def busy_group(
-    client: Client, bootstrap: str, topic: str, name: Callable[[str], str], member: Callable[..., Member]
-) -> str:
+def busy_group(client: Client, bootstrap: str, topic: str, name: Name, member: MakeMember) -> str:
     """A group of two members that own all partitions."""
     group_id = name("busy")
     if client.protocol == CONSUMER:
@@ -89,7 +87,7 @@ def test_list_and_describe(client: Client, ask: Callable[..., Line], group: str,
 
 @pytest.mark.scenario("list by type")
 def test_list_by_type_and_state(
-    client: Client, ask: Callable[..., Line], group: str, busy_group: str, name: Callable[[str], str],
+    client: Client, ask: Callable[..., Line], group: str, busy_group: str, name: Name,
     topic: str, admin: KafkaAdminClient,
 ) -> None:  # fmt: skip
     classic = name("classic")

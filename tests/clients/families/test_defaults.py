@@ -9,6 +9,7 @@ from kafka import KafkaAdminClient
 
 from tests.clients.families.clients import CLIENTS, Client
 from tests.clients.families.program import Program, wait_for_values
+from tests.clients.kinds import MakeTopic, Name, Produce
 from tests.clients.traffic import FAMILIES
 from tests.support.waiting import wait_until
 
@@ -22,10 +23,10 @@ RECORDS = 30
 def test_a_member_commits_by_itself_and_is_known_by_its_client_id(
     client: Client,
     bootstrap: str,
-    make_topic: Callable[[int], str],
-    name: Callable[[str], str],
+    make_topic: MakeTopic,
+    name: Name,
     start: Callable[..., Program],
-    produce: Callable[..., list[bytes]],
+    produce: Produce,
     admin: KafkaAdminClient,
 ) -> None:
     """While it runs, every five seconds, and not after each batch."""

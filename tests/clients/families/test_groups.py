@@ -14,6 +14,7 @@ from tests.clients.brokers import QUICK_CONSUMER_SETTINGS, QUICK_SETTINGS, Broke
 from tests.clients.families.clients import CLASSIC, CONSUMER, Client
 from tests.clients.families.consumer_groups import described
 from tests.clients.families.program import Program, wait_for, wait_for_assignment, wait_for_values
+from tests.clients.kinds import MakeTopic, Name, Produce
 from tests.daemon import running
 from tests.support.waiting import wait_until
 
@@ -26,7 +27,6 @@ KILLED_SESSION_TIMEOUT_MS = 15_000  # the end of it is waited for
 STATIC_SESSION_TIMEOUT_MS = 60_000
 
 Join = Callable[..., Program]
-Produce = Callable[..., list[bytes]]
 
 
 def seen_once(programs: list[Program], values: list[bytes]) -> None:
@@ -43,12 +43,12 @@ def wait_for_commits(admin: KafkaAdminClient, group: str, records: int) -> None:
 
 
 @pytest.fixture
-def topic(make_topic: Callable[[int], str]) -> str:
+def topic(make_topic: MakeTopic) -> str:
     return make_topic(PARTITIONS)
 
 
 @pytest.fixture
-def group(name: Callable[[str], str]) -> str:
+def group(name: Name) -> str:
     return name("group")
 
 
@@ -212,7 +212,7 @@ def test_a_static_member_restarts(
 
 @pytest.mark.scenario("eager")
 def test_eager_assignors(
-    client: Client, bootstrap: str, make_topic: Callable[[int], str], name: Callable[[str], str], join: Join,
+    client: Client, bootstrap: str, make_topic: MakeTopic, name: Name, join: Join,
     produce: Produce, admin: KafkaAdminClient,
 ) -> None:  # fmt: skip
     """Each of the client's: chosen by the vote, everything is assigned, before and after a second member comes."""
@@ -262,8 +262,7 @@ def test_the_cooperative_assignor(
 
 @pytest.mark.scenario("assignors")
 def test_the_coordinators_assignors(
-    client: Client, bootstrap: str, make_topic: Callable[[int], str], name: Callable[[str], str], join: Join,
-    produce: Produce,
+    client: Client, bootstrap: str, make_topic: MakeTopic, name: Name, join: Join, produce: Produce
 ) -> None:  # fmt: skip
     """Each that a member can ask for: everything is assigned, before and after a second member comes."""
     for assignor in client.assignors:
@@ -284,8 +283,7 @@ def test_the_coordinators_assignors(
 
 @pytest.mark.scenario("expression")
 def test_an_expression_is_the_coordinators_business(
-    client: Client, bootstrap: str, topic: str, group: str, join: Join, produce: Produce,
-    make_topic: Callable[[int], str],
+    client: Client, bootstrap: str, topic: str, group: str, join: Join, produce: Produce, make_topic: MakeTopic
 ) -> None:  # fmt: skip
     """Two members of one expression share the topic that it matches, and another one is none of theirs."""
     other = make_topic(PARTITIONS)

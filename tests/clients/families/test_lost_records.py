@@ -19,6 +19,7 @@ from tests.clients.brokers import QUICK_CONSUMER_SETTINGS, QUICK_SETTINGS
 from tests.clients.families.clients import CLIENTS, Client
 from tests.clients.families.program import Program, wait_for_assignment, wait_for_values
 from tests.clients.families.test_groups import wait_for_commits
+from tests.clients.kinds import Name
 from tests.daemon import REPOSITORY, Daemon, running
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(600)]
@@ -56,11 +57,7 @@ def power_failed(daemon: Daemon, segment: Path) -> None:
 @pytest.mark.parametrize("lose", [repaired, power_failed])
 @pytest.mark.parametrize("client", COMPARING, ids=lambda client: client.slug)
 def test_what_replaces_lost_records_is_read(
-    client: Client,
-    lose: Callable[[Daemon, Path], None],
-    group: str,
-    join: Callable[..., Program],
-    tmp_path: Path,
+    client: Client, lose: Callable[[Daemon, Path], None], group: str, join: Callable[..., Program], tmp_path: Path
 ) -> None:
     settings = {**QUICK_SETTINGS, **QUICK_CONSUMER_SETTINGS}
     if lose is power_failed:
@@ -86,5 +83,5 @@ def test_what_replaces_lost_records_is_read(
 
 
 @pytest.fixture
-def group(name: Callable[[str], str]) -> str:
+def group(name: Name) -> str:
     return name("group")

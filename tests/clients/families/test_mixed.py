@@ -12,6 +12,7 @@ from kafka import KafkaAdminClient
 from tests.clients.families.clients import CLIENTS, Client
 from tests.clients.families.conftest import HEARTBEAT_INTERVAL_MS
 from tests.clients.families.program import Command, Program, wait_for, wait_for_assignment, wait_for_values
+from tests.clients.kinds import MakeTopic, Name, Produce
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(1800)]
 
@@ -38,9 +39,9 @@ def members() -> Iterator[list[Program]]:
 def test_members_of_every_family(
     assignor: str,
     bootstrap: str,
-    make_topic: Callable[[int], str],
-    produce: Callable[..., list[bytes]],
-    name: Callable[[str], str],
+    make_topic: MakeTopic,
+    produce: Produce,
+    name: Name,
     admin: KafkaAdminClient,
     commands: Callable[[Client], Command],
     members: list[Program],

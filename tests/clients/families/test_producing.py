@@ -10,6 +10,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from tests.clients.families.clients import Client
 from tests.clients.families.program import Program
+from tests.clients.kinds import MakeTopic
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.clients
@@ -19,9 +20,7 @@ RECORDS = 200
 
 
 @pytest.mark.scenario("produce")
-def test_produce(
-    client: Client, bootstrap: str, make_topic: Callable[[int], str], start: Callable[..., Program]
-) -> None:
+def test_produce(client: Client, bootstrap: str, make_topic: MakeTopic, start: Callable[..., Program]) -> None:
     topic = make_topic(PARTITIONS)
     for codec in client.codecs:
         program = start(

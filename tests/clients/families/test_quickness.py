@@ -15,6 +15,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from tests.clients.brokers import Broker
 from tests.clients.families.clients import CLIENTS, Client
 from tests.clients.families.program import Command, Program, run_program, wait_for_assignment
+from tests.clients.kinds import Name
 from tests.daemon import Daemon, logged_at_s, running
 from tests.reference.broker import ReferenceUnavailable, kafka_libs, running_broker
 from tests.support.waiting import PATIENCE_S
@@ -40,7 +41,7 @@ def test_a_first_assignment_comes_with_the_end_of_the_initial_delay(
     client: Client,
     commands: Callable[[Client], Command],
     default_broker: Broker,
-    name: Callable[[str], str],
+    name: Name,
     record_property: Callable[[str, object], None],
 ) -> None:
     """Default settings: from the end of the three seconds to the last member's partitions, as members see them."""

@@ -10,6 +10,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from tests.clients.families.clients import Client
 from tests.clients.families.program import Program, wait_for, wait_for_assignment, wait_for_values
+from tests.clients.kinds import MakeTopic, Name, Produce
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.clients
@@ -42,11 +43,7 @@ def everything_in(bootstrap: str, topic: str, isolation: str) -> list[str]:
 
 @pytest.mark.scenario("transactions")
 def test_a_transactional_producer(
-    client: Client,
-    bootstrap: str,
-    make_topic: Callable[[int], str],
-    name: Callable[[str], str],
-    start: Callable[..., Program],
+    client: Client, bootstrap: str, make_topic: MakeTopic, name: Name, start: Callable[..., Program]
 ) -> None:
     """One transaction is committed, the next one aborted."""
     topic = make_topic(PARTITIONS)
@@ -60,7 +57,7 @@ def test_a_transactional_producer(
 
 
 @pytest.fixture
-def transactional(bootstrap: str, name: Callable[[str], str]) -> Iterator[KafkaProducer]:
+def transactional(bootstrap: str, name: Name) -> Iterator[KafkaProducer]:
     producer = KafkaProducer(bootstrap_servers=bootstrap, transactional_id=name("writer"))
     producer.init_transactions()
     yield producer
@@ -71,8 +68,8 @@ def transactional(bootstrap: str, name: Callable[[str], str]) -> Iterator[KafkaP
 def test_read_committed(
     client: Client,
     bootstrap: str,
-    make_topic: Callable[[int], str],
-    name: Callable[[str], str],
+    make_topic: MakeTopic,
+    name: Name,
     join: Callable[..., Program],
     transactional: KafkaProducer,
 ) -> None:
@@ -105,8 +102,7 @@ def test_read_committed(
 
 @pytest.mark.scenario("copy")
 def test_read_process_write_exactly_once(
-    client: Client, bootstrap: str, make_topic: Callable[[int], str], name: Callable[[str], str],
-    join: Callable[..., Program], produce: Callable[..., list[bytes]],
+    client: Client, bootstrap: str, make_topic: MakeTopic, name: Name, join: Callable[..., Program], produce: Produce
 ) -> None:  # fmt: skip
     """Transactions that have the group's offsets in them: one of two members is killed within one, and comes back."""
     topic, target, group = make_topic(PARTITIONS), make_topic(PARTITIONS), name("group")
