@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,11 +166,11 @@ class Clients:
         }
 
 
-def main(order: Order) -> None:
-    """Until there is nothing more to do."""
+def main(order: Order, kind: Callable[[Order], Any]) -> None:
+    """Until there is nothing more to do. `kind` makes the clients."""
     try:
         pin(os.getpid(), set(order.cores))
-        clients = Clients(order)
+        clients = kind(order)
         tell({"ready": True})
         for line in sys.stdin:
             tell({name: each for name, each in clients.window(**json.loads(line)).items() if each is not None})
@@ -182,4 +183,4 @@ def main(order: Order) -> None:
 
 
 if __name__ == "__main__":
-    main(Order(**json.loads(sys.argv[1])))
+    main(Order(**json.loads(sys.argv[1])), Clients)

@@ -10,15 +10,14 @@ partitions.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import threading
 import time
 from typing import Any
 
-from bench.half import cpu_at_rest_s, tell
-from bench.real_clients import LOG_ERR, LOOK_S, POLL_S, READY_S, VALUE, Json, Order
-from bench.servers import cpu_s, pin
+from bench.half import cpu_at_rest_s
+from bench.real_clients import LOG_ERR, LOOK_S, POLL_S, READY_S, VALUE, Json, Order, main
+from bench.servers import cpu_s
 
 GROUP, TOPIC = "share-clients", "share-clients"
 PARTITIONS, PER_SECOND = 12, 600
@@ -96,21 +95,5 @@ class ShareClients:
         }
 
 
-def main(order: Order) -> None:
-    """Until there is nothing more to do."""
-    try:
-        pin(os.getpid(), set(order.cores))
-        clients = ShareClients(order)
-        tell({"ready": True})
-        for line in sys.stdin:
-            tell({name: each for name, each in clients.window(**json.loads(line)).items() if each is not None})
-    except Exception as why:
-        tell({"failed": f"{type(why).__name__}: {why}"})
-        raise
-    finally:
-        sys.stdout.flush()
-        os._exit(0)  # sixty consumers that leave in order take longer than the round
-
-
 if __name__ == "__main__":
-    main(Order(**json.loads(sys.argv[1])))
+    main(Order(**json.loads(sys.argv[1])), ShareClients)

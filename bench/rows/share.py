@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import time
 
 from bench import groups
 from bench.generator import Line, WrongAnswer
-from bench.real_clients import READY_S, Order
 from bench.registry import KAFKA, Arena, Column, Sample, at_most, ours, row
-from bench.rows.real import CONSUMERS, WARM_ELSE_S, WARM_S, WINDOWS
-from bench.servers import Server, Unavailable, cores
+from bench.rows.real import CONSUMERS, lived
+from bench.servers import Server
 from bench.share_clients import PER_SECOND
-from bench.workers import Generator, hear
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.api.incremental_alter_configs import (
     AlterableConfig,
@@ -48,20 +45,7 @@ COMPLETE = 0.9
     quick=False,
 )
 def share_60(arena: Arena, column: Column, seconds: float) -> Sample:
-    if importlib.util.find_spec("confluent_kafka") is None:
-        raise Unavailable("share consumers are left out: confluent-kafka is not installed (the extra `clients`)")
-    seconds *= WINDOWS
-    with arena.fresh(column) as server:
-        warm_s = WARM_S.get(server.kind, WARM_ELSE_S)
-        order = Order(server.port, server.pid, CONSUMERS, warm_s, sorted(cores()[0]))
-        clients = Generator("the process of share consumers", "bench.share_clients", order)
-        try:
-            hear([clients], READY_S + warm_s)
-            server.settle()
-            clients.tell({"seconds": seconds})
-            (word,) = hear([clients], seconds)
-        finally:
-            clients.end()
+    word = lived(arena, column, "bench.share_clients", seconds)
     records, wall_s = word["records"], word["wall_s"]
     if records < COMPLETE * PER_SECOND * wall_s:
         raise WrongAnswer(f"{records} records read in {wall_s:.1f} s, {PER_SECOND} a second were written")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -39,6 +40,15 @@ def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
     client = KafkaAdminClient(bootstrap_servers=bootstrap)
     yield client
     client.close()
+
+
+@pytest.fixture
+def confluent_kafka() -> Any:
+    if os.environ.get("CI") == "true":
+        import confluent_kafka
+    else:
+        confluent_kafka = pytest.importorskip("confluent_kafka", reason="pip install '.[clients]'")
+    return confluent_kafka
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -16,15 +15,6 @@ from tests.clients.librdkafka import admin_client
 pytestmark = pytest.mark.clients
 
 TIMEOUT_S = 30
-
-
-@pytest.fixture
-def confluent_kafka() -> Any:
-    if os.environ.get("CI") == "true":
-        import confluent_kafka
-    else:
-        confluent_kafka = pytest.importorskip("confluent_kafka", reason="pip install '.[clients]'")
-    return confluent_kafka
 
 
 @pytest.fixture

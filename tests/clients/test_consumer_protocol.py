@@ -50,15 +50,6 @@ while True:
 
 
 @pytest.fixture
-def confluent_kafka() -> Any:
-    if os.environ.get("CI") == "true":
-        import confluent_kafka
-    else:
-        confluent_kafka = pytest.importorskip("confluent_kafka", reason="pip install '.[clients]'")
-    return confluent_kafka
-
-
-@pytest.fixture
 def consumer_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
     settings = dict(SETTINGS)
     if request.config.getoption("--broker") == KAFKA:

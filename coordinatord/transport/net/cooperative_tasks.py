@@ -18,6 +18,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import Any, Final, Protocol, TypeVar
@@ -74,26 +75,18 @@ def _done_here(steps: TaskSteps, job: Callable[[], Any]) -> Any:
     return steps.send(result)
 
 
+@dataclass(eq=False, slots=True)
 class _Running:
     """A generator in progress. `finished` receives the response; `failed` is called after an exception, which
     is a bug.
     """
 
-    __slots__ = ("error", "failed", "finished", "is_given_up", "slices", "value")
-
-    def __init__(
-        self,
-        slices: CooperativeTask,
-        finished: Callable[[Any], object],
-        failed: Callable[[], object],
-        is_given_up: Callable[[], bool],
-    ) -> None:
-        self.slices = slices
-        self.finished = finished
-        self.failed = failed
-        self.is_given_up = is_given_up
-        self.value: Any = None
-        self.error: BaseException | None = None
+    slices: CooperativeTask
+    finished: Callable[[Any], object]
+    failed: Callable[[], object]
+    is_given_up: Callable[[], bool]
+    value: Any = None
+    error: BaseException | None = None
 
 
 class TaskScheduler:

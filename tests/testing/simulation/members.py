@@ -38,6 +38,7 @@ from tests.testing.simulation.network import Cable
 from tests.testing.simulation.nodes import Node
 
 if TYPE_CHECKING:
+    from coordinatord.testing.simulation.engine import Engine
     from tests.testing.simulation.plan import GroupPlan
     from tests.testing.simulation.world import World
 
@@ -79,7 +80,24 @@ class MemberWire(Wire):
         super().close()
 
 
-class Consumer:
+class Process:
+    """A process of the world, which may stand still."""
+
+    engine: Engine
+    alive: bool
+    paused_until_ms: int
+
+    def soon(self, call: Callable[..., object], *args: Any) -> None:
+        """Now, or when the process goes on."""
+        if not self.alive:
+            return
+        if self.engine.now_ms < self.paused_until_ms:
+            self.engine.at(self.paused_until_ms, self.soon, call, *args)
+        else:
+            call(*args)
+
+
+class Consumer(Process):
     """One life of one process."""
 
     def __init__(self, world: World, group: GroupPlan, number: int) -> None:
@@ -162,15 +180,6 @@ class Consumer:
         )
 
     # The application
-
-    def soon(self, call: Callable[..., object], *args: Any) -> None:
-        """Now, or when the process goes on."""
-        if not self.alive:
-            return
-        if self.engine.now_ms < self.paused_until_ms:
-            self.engine.at(self.paused_until_ms, self.soon, call, *args)
-        else:
-            call(*args)
 
     def _poll(self) -> None:
         member = self.member

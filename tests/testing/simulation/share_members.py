@@ -15,7 +15,7 @@ from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicPr
 from kafka_wire.api.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import build_batch
-from tests.testing.simulation.members import MemberWire
+from tests.testing.simulation.members import MemberWire, Process
 
 if TYPE_CHECKING:
     from tests.testing.simulation.share_worlds import ShareWorld
@@ -34,7 +34,7 @@ Ack = tuple[int, int, int]
 """First offset, last offset, type."""
 
 
-class Caller:
+class Caller(Process):
     """A process that asks node-0. A lost connection answers None."""
 
     def __init__(self, world: ShareWorld, name: str) -> None:
@@ -68,15 +68,6 @@ class Caller:
 
     def after(self, for_ms: int, call: Callable[..., object], *args: Any) -> None:
         self.engine.at(self.engine.now_ms + for_ms, self.soon, call, *args)
-
-    def soon(self, call: Callable[..., object], *args: Any) -> None:
-        """Now, or when the process goes on."""
-        if not self.alive:
-            return
-        if self.engine.now_ms < self.paused_until_ms:
-            self.engine.at(self.paused_until_ms, self.soon, call, *args)
-        else:
-            call(*args)
 
     def answered(self, done: Callable[[Any], None], response: Any) -> None:
         if self.alive:
