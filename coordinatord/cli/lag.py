@@ -67,6 +67,7 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
     try:
         from coordinatord.monitoring.offsets_log.lag.lag_scan import Snapshot
         from coordinatord.monitoring.offsets_log.source.segments import SourceError
+        from coordinatord.monitoring.offsets_log.source.share_state_topic import ShareStates
         from coordinatord.monitoring.offsets_log.source.shared_connections import shared
     except ModuleNotFoundError as error:
         fail(f"{NEEDS}: {how_to_install('lag')} ({error}).")
@@ -74,15 +75,15 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
     try:
         with shared():
             looks = _looks(groups, given)
-            shares = _share_looks(given)
+            shares, stored = _share_looks(given), ShareStates(looks.options, looks.options.wanted.has_group)
             found = looks.look(now_ms(), last=form != "watch")
-            _add_shares(found, given, shares)
+            _add_shares(found, given, shares, stored)
             if form != "watch":
                 _tell_gaps(found)
-            shared_partitions = share_rows(looks.options, found.others) if groups and form is None else []
+            shared_partitions = share_rows(stored, found.others, shares.limits) if groups and form is None else []
             _check_known(groups, found, {row.group_id for row in shared_partitions})
         if form == "watch":
-            _watch(looks, found, groups, given, shares, interval)
+            _watch(looks, found, groups, given, (shares, stored), interval)
             return
     except ModuleNotFoundError as error:
         fail(f"{NEEDS}: {how_to_install('lag')} ({error}).")
@@ -146,7 +147,7 @@ def _share_looks(given: Mapping[str, Any]) -> Any:
     return ShareLooks(Rules(window_ms=given["window"] * 1000, min_lag=given["min_lag"]))
 
 
-def _add_shares(found: Any, given: dict[str, Any], shares: Any) -> None:
+def _add_shares(found: Any, given: dict[str, Any], shares: Any, stored: Any) -> None:
     """Add the cluster's share groups to the snapshot: their lag is in no log. Without a cluster they stay unknown."""
     if not given["bootstrap"] or not {*found.others.values()} & {"share"}:
         return
@@ -154,13 +155,21 @@ def _add_shares(found: Any, given: dict[str, Any], shares: Any) -> None:
     from coordinatord.monitoring.analysis.groups import group_now
     from coordinatord.monitoring.analysis.severity import judged, urgency
     from coordinatord.monitoring.offsets_log.source.options import broker_settings
+    from coordinatord.monitoring.offsets_log.source.segments import SourceError
 
     def is_wanted(name: str) -> bool:
         return bool(found.others.get(name) == "share")
 
+    def states() -> Any:
+        try:
+            return stored.read()
+        except SourceError as error:
+            echo(f"deliveries of share groups are missing here: {error}", err=True)
+            return {}
+
     try:
         with cluster(given["bootstrap"], broker_settings(broker_of(given))) as reached:
-            looked = shares.look(reached, found.at_ms, is_wanted)
+            looked = shares.look(reached, found.at_ms, is_wanted, states)
     except (AdminError, Unreachable) as error:
         echo(f"share groups are missing here: {error}", err=True)
         return
@@ -234,7 +243,7 @@ def _watch(looks: Any, found: Any, groups: Sequence[str], given: dict[str, Any],
             time.sleep(interval)
             with shared():
                 found = looks.look(now_ms())
-                _add_shares(found, given, shares)
+                _add_shares(found, given, *shares)
     except KeyboardInterrupt:
         echo("stopped", err=True)
 

@@ -10,7 +10,7 @@ from coordinatord.cli.tables import lines, number
 
 if TYPE_CHECKING:
     from coordinatord.monitoring.analysis.share_state import Deliveries
-    from coordinatord.monitoring.offsets_log.source.options import Options
+    from coordinatord.monitoring.offsets_log.source.share_state_topic import ShareStates
 
 
 class ShareRow(NamedTuple):
@@ -22,25 +22,25 @@ class ShareRow(NamedTuple):
     deliveries: Deliveries
 
 
-def share_rows(options: Options, types: Mapping[str, str]) -> list[ShareRow]:
+def share_rows(stored: ShareStates, types: Mapping[str, str], limits: Mapping[str, int]) -> list[ShareRow]:
     """Return the share partitions of the selected groups that have stored state. `types` are the types of groups that
-    are neither classic nor consumer groups. Raises SourceError.
+    are neither classic nor consumer groups, `limits` the delivery count limits that are known. Raises SourceError.
     """
     if "share" not in types.values():
         return []
-    from coordinatord.monitoring.analysis.share_state import deliveries
-    from coordinatord.monitoring.offsets_log.source.share_state_topic import share_states
+    from coordinatord.monitoring.analysis.share_state import DELIVERY_COUNT_LIMIT, deliveries
     from coordinatord.monitoring.offsets_log.source.topic_names import names_from_broker, names_in_directories
 
-    states = {place: state for place, state in share_states(options).items() if types.get(place.group_id) == "share"}
+    states = {place: state for place, state in stored.read().items() if types.get(place.group_id) == "share"}
     if not states:
         return []
-    bootstrap = options.bootstrap
+    options, bootstrap = stored.options, stored.options.bootstrap
     names = names_in_directories(options.paths) if bootstrap is None else names_from_broker(bootstrap, options.broker)
     rows = []
     for (group, topic_id, partition), state in states.items():
         text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
-        rows.append(ShareRow(group, names.get(text, text), partition, deliveries(state)))
+        found = deliveries(state, limits.get(group, DELIVERY_COUNT_LIMIT))
+        rows.append(ShareRow(group, names.get(text, text), partition, found))
     return sorted(rows, key=lambda row: row[:3])
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from coordinatord.testing.wire import Wire
+from kafka_wire.api import read_share_group_state
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_wire.api.share_acknowledge import (
     AcknowledgementBatch,
@@ -49,6 +50,8 @@ GROUPS = {
     "poison": {"share.delivery.count.limit": "3"},
 }
 """The groups that have members, and their settings."""
+SUSPECTED_FROM = {group: 2 if group == "poison" else 3 for group in GROUPS}
+"""The delivery count from which a record is suspected: half of the group's limit, which is 5 without a setting."""
 
 Acquired = list[tuple[int, int, int]]
 """First offset, last offset and delivery count of each range."""
@@ -151,6 +154,23 @@ class Member:
         self.session_epoch += 1
         [part] = [part for topic in response.responses for part in topic.partitions]
         assert part.error_code == 0, ErrorCode(part.error_code)
+
+
+def stored(port: int, group: str, topic: str, partition: int) -> list[tuple[int, int, int, int]]:
+    """The batches that the broker's share coordinator has of a share partition: first offset, last offset, delivery
+    state and delivery count.
+    """
+    wire = Wire(lambda: ("127.0.0.1", port))
+    (found,) = wire.ask(MetadataRequest([MetadataRequestTopic(name=topic)]), 12).topics
+    part = read_share_group_state.PartitionData(partition, 0)
+    data = read_share_group_state.ReadStateData(found.topic_id, [part])
+    [result] = wire.ask(read_share_group_state.ReadShareGroupStateRequest(group, [data]), 0).results
+    wire.close()
+    [state] = result.partitions
+    assert state.error_code == 0, ErrorCode(state.error_code)
+    return [
+        (each.first_offset, each.last_offset, each.delivery_state, each.delivery_count) for each in state.state_batches
+    ]
 
 
 @contextmanager

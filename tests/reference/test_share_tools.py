@@ -26,6 +26,8 @@ from tests.reference.share_story import HOUR_MS, RECORDS
 pytestmark = [pytest.mark.reference, pytest.mark.timeout(600)]
 
 NONE = "-"
+AVAILABLE, ARCHIVED = 0, 4
+"""Delivery states as they are stored."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,10 @@ class Place:
     bootstrap: str
     began_ms: int
     directory: Path
+
+    @property
+    def port(self) -> int:
+        return int(self.bootstrap.rpartition(":")[2])
 
     def ask(self, *commands: str) -> list[str]:
         """What Kafka's tool prints, a command each; without the broker's address, lines of stack traces, and the number
@@ -199,6 +205,47 @@ def test_members_and_states(place: Place) -> None:
             f"Group {row['GROUP']} is {row['STATE']}: {size}, assigned by simple (share protocol, node {node})."
         )
     assert sorted(heads) == expected
+
+
+def test_the_share_partitions_of_lag_and_of_the_exporter(place: Place) -> None:
+    """Beside the lag of DescribeShareGroupOffsets v1, and the batches that the share coordinator has stored."""
+    [text] = place.ask("--describe --all-groups --offsets")
+    right: dict[tuple[str, str, str], tuple[int, int, int, int, int]] = {}
+    for row in tables(text):
+        if row["START-OFFSET"] == NONE:
+            continue
+        group, topic, number = row["GROUP"], row["TOPIC"], row["PARTITION"]
+        start = int(row["START-OFFSET"])
+        batches = share_story.stored(place.port, group, topic, int(number))
+        most = max(batches, key=lambda each: (each[3], -each[0]), default=(0, 0, 0, 0))
+        near = share_story.SUSPECTED_FROM[group]
+        right[group, number, topic] = (
+            RECORDS[topic, int(number)] - start - int(row["LAG"]),
+            sum(last - first + 1 for first, last, state, _ in batches if state == ARCHIVED),
+            most[3],
+            most[0],
+            sum(last - first + 1 for first, last, state, count in batches if state == AVAILABLE and count >= near),
+        )
+    assert {group: each for (group, number, _), each in right.items() if each[1] or each[4]} == {
+        "billing": (3, 1, 1, 5, 0), "poison": (2, 1, 2, 1, 1),
+    }  # fmt: skip
+    shown = {}
+    for line in place.ours("lag", *share_story.GROUPS).splitlines():
+        cells = line.split()
+        if cells[7:8] == ["at"]:
+            group, topic, number, _start, done, archived, most_deliveries, _at, at_offset = cells[:9]
+            shown[group, number, topic] = (int(done), int(archived), int(most_deliveries), int(at_offset))
+    assert shown == {each: found[:4] for each, found in right.items() if found[2]}
+    with exporting(place.bootstrap) as (url, watcher):
+        looked(watcher)
+        series = samples(get(f"{url}/metrics")[2])
+    for name, at in (("done_records", 0), ("most_deliveries", 2), ("suspected_records", 4)):
+        found = of(series, f"coordinatord_share_group_{name}")
+        assert {each: found[each] for each in right} == {each: values[at] for each, values in right.items()}, name
+        assert not any(value for each, value in found.items() if each not in right), name
+    [status] = [key for key in of(series, "coordinatord_group_status") if key[0] == "poison"]
+    assert status == ("poison", "poison record")
+    assert "delivery count 2 of limit 3 at offset 1: a suspected poison record" in place.ours("lag")
 
 
 def test_lag_and_the_exporter(place: Place) -> None:

@@ -6,7 +6,7 @@ neither acknowledged nor archived.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +20,16 @@ from kafka_wire.api.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsRequestTopic,
 )
+from kafka_wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kafka_wire.api.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
 )
 from kafka_wire.errors import ErrorCode
+from kafka_wire.schema import ZERO_UUID
+
+GROUP_RESOURCE = 32
+DELIVERY_COUNT_LIMIT = "share.delivery.count.limit"
 
 TopicPartition = tuple[str, int]
 
@@ -37,6 +42,7 @@ class Shared:
 
     start_offset: int | None
     lag: int | None = None
+    topic_id: bytes = ZERO_UUID
 
 
 def described(cluster: Cluster, group: str) -> dict[TopicPartition, Shared]:
@@ -54,10 +60,23 @@ def described(cluster: Cluster, group: str) -> dict[TopicPartition, Shared]:
                 code = code or each.error_code
                 start_offset = each.start_offset if each.start_offset >= 0 else None
                 lag = each.lag if start_offset is not None and each.lag >= 0 else None
-                found[topic.topic_name, each.partition_index] = Shared(start_offset, lag)
+                found[topic.topic_name, each.partition_index] = Shared(start_offset, lag, topic.topic_id)
         return (0 if code == ErrorCode.GROUP_ID_NOT_FOUND else code), found
 
     return patiently(attempt, f"group {group}")
+
+
+def delivery_limits(cluster: Cluster, groups: Sequence[str]) -> dict[str, int]:
+    """Return the share.delivery.count.limit of the groups whose settings the user may see. Raises AdminError."""
+    if not groups or not cluster.serves(DescribeConfigsRequest):
+        return {}
+    resources = [DescribeConfigsResource(GROUP_RESOURCE, group, [DELIVERY_COUNT_LIMIT]) for group in groups]
+    return {
+        described.resource_name: int(each.value)
+        for described in cluster.ask(DescribeConfigsRequest(resources)).results
+        for each in described.configs or ()
+        if each.name == DELIVERY_COUNT_LIMIT and each.value
+    }
 
 
 def alter(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int]) -> None:

@@ -35,6 +35,12 @@ ADVICE: dict[str, Advice] = {
         "it commits the same offset again and again, with records unread",
         "look at the record at that offset: the consumer cannot process it",
     ),
+    "poison record": Advice(
+        "a record was delivered to members of the share group half as often as the limit allows, and none has "
+        "acknowledged it",
+        "look at the record at that offset, and at the members' logs: at the limit it is archived, and not delivered "
+        "any more",
+    ),
     "storm": Advice(
         "it rebalances all the time",
         "look at the causes of its rebalances: coordinatord groups why, or the live page",

@@ -17,6 +17,7 @@ from coordinatord.monitoring.analysis.status import (
     LOST,
     NEAR_LOSS,
     OK,
+    POISON,
     REWOUND,
     STOPPED,
     STUCK,
@@ -26,8 +27,8 @@ from coordinatord.monitoring.analysis.status import (
 from coordinatord.monitoring.analysis.status import UNKNOWN as NOT_KNOWN
 
 SEVERITY = (
-    EXPIRED, LOST, STOPPED, STUCK, NEAR_LOSS, REWOUND, FALLING, BEHIND, WAITING, CATCHING, NOT_KNOWN, ENDED, OK,
-    UNSUBSCRIBED,
+    EXPIRED, LOST, STOPPED, STUCK, POISON, NEAR_LOSS, REWOUND, FALLING, BEHIND, WAITING, CATCHING, NOT_KNOWN, ENDED,
+    OK, UNSUBSCRIBED,
 )  # fmt: skip
 """Statuses, the worst first. A topic without a subscription has the least weight for its group."""
 

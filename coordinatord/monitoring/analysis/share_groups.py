@@ -4,14 +4,15 @@ A share group commits nothing, and its log has no lag: the cluster counts it (KI
 offset on that are neither acknowledged nor archived). So its course is that of looks at the cluster, with the rules for
 consumer groups as far as they apply:
 
-| status   | when, the first that applies                                                            |
-|----------|-----------------------------------------------------------------------------------------|
-| unknown  | the cluster does not count the lag (Kafka 4.2), or not now                              |
-| ok       | less than `min_lag` records are unread                                                  |
-| stopped  | it has no members, and records have come since                                          |
-| ended    | it has no members                                                                       |
-| stuck    | the start offset has not moved for a window, in which records were unread at each look  |
-| falling, catching, behind | the course of the lag over the window                                  |
+| status        | when, the first that applies                                                           |
+|---------------|----------------------------------------------------------------------------------------|
+| unknown       | the cluster does not count the lag (Kafka 4.2), or not now                             |
+| ok            | less than `min_lag` records are unread                                                 |
+| stopped       | it has no members, and records have come since                                         |
+| ended         | it has no members                                                                      |
+| poison record | a record is available whose delivery count is near the limit, by the stored state      |
+| stuck         | the start offset has not moved for a window, in which records were unread at each look |
+| falling, catching, behind | the course of the lag over the window                                      |
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from coordinatord.monitoring.analysis import status
 from coordinatord.monitoring.analysis.current_lag import Now
 from coordinatord.monitoring.analysis.lag import Mark
 from coordinatord.monitoring.analysis.offset_timeline import UNKNOWN, Bounds
+from coordinatord.monitoring.analysis.share_state import Deliveries
 from coordinatord.monitoring.analysis.status import Rules, Status
 
 STANDSTILL = 0.75
@@ -31,13 +33,16 @@ STANDSTILL = 0.75
 
 
 class Look(NamedTuple):
-    """A share partition at one time. `lag` is None where the cluster does not count it; `members` are the group's."""
+    """A share partition at one time. `lag` is None where the cluster does not count it; `members` are the group's.
+    `deliveries` is None where its stored state is not known.
+    """
 
     time_ms: int
     start_offset: int
     end_offset: int | None
     lag: int | None
     members: int
+    deliveries: Deliveries | None = None
 
 
 def standing(group_id: str, topic: str, partition: int, looks: Sequence[Look], now_ms: int, *, rules: Rules) -> Now:
@@ -89,6 +94,8 @@ def share_status(looks: Sequence[Look], now_ms: int, rules: Rules) -> Status:
     recent = [each for each in looks if each.time_ms >= now_ms - rules.window_ms]
     if not last.members:
         return _without_members(recent, last.lag)
+    if last.deliveries is not None and last.deliveries.suspected:
+        return Status(status.POISON, f"{last.lag} unread: {last.deliveries.why}")
     stands = recent[::-1]
     same = next((at for at, each in enumerate(stands) if each.start_offset != last.start_offset), len(stands))
     since_ms = stands[same - 1].time_ms

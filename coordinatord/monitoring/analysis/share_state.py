@@ -6,7 +6,8 @@ after it. Numbers are those of Kafka's ShareCoordinatorShard and PersisterStateB
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from itertools import pairwise
@@ -75,7 +76,7 @@ class Replayed:
                 value.leader_epoch,
                 value.start_offset,
                 value.delivery_complete_count,
-                _batches(value),
+                stored_batches(value),
             )
         self._updates.clear()
 
@@ -96,17 +97,18 @@ def _updated(state: ShareState | None, update: ShareUpdateValue) -> ShareState:
         leader_epoch=state.leader_epoch if update.leader_epoch == UNKNOWN else update.leader_epoch,
         start_offset=start_offset,
         delivery_complete_count=update.delivery_complete_count,
-        batches=combined((*state.batches, *_batches(update)), start_offset),
+        batches=combined((*state.batches, *stored_batches(update)), start_offset),
     )
 
 
 def _begun(value: ShareSnapshotValue | ShareUpdateValue, state_epoch: int) -> ShareState:
     return ShareState(
-        state_epoch, value.leader_epoch, value.start_offset, value.delivery_complete_count, _batches(value)
+        state_epoch, value.leader_epoch, value.start_offset, value.delivery_complete_count, stored_batches(value)
     )
 
 
-def _batches(value: ShareSnapshotValue | ShareUpdateValue) -> tuple[Batch, ...]:
+def stored_batches(value: ShareSnapshotValue | ShareUpdateValue) -> tuple[Batch, ...]:
+    """Return the batches of a record."""
     return tuple(
         Batch(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count)
         for each in value.state_batches
@@ -156,6 +158,8 @@ class Deliveries(NamedTuple):
     """The highest stored delivery count; 0 without any."""
     at_offset: int | None
     """The first offset with that count."""
+    suspected: int
+    """Number of available records whose delivery count is near the limit: `suspected_from`."""
     why: str
     """A sentence on records that are rejected or delivered again and again; empty if there is none."""
 
@@ -166,14 +170,43 @@ def deliveries(state: ShareState, limit: int = DELIVERY_COUNT_LIMIT) -> Deliveri
     acknowledged = sum(each.size for each in state.batches if each.delivery_state == ACKNOWLEDGED)
     counted = state.delivery_complete_count
     most = max(state.batches, key=lambda each: (each.delivery_count, -each.first_offset), default=None)
+    near = suspected_from(limit)
     return Deliveries(
         None if state.start_offset == UNKNOWN else state.start_offset,
         acknowledged + archived if counted == UNKNOWN else counted,
         archived,
         0 if most is None else most.delivery_count,
         None if most is None else most.first_offset,
+        sum(each.size for each in state.batches if each.delivery_state == AVAILABLE and each.delivery_count >= near),
         _why(state.batches, limit),
     )
+
+
+class Progress(NamedTuple):
+    """Changes of records between two states of a share partition, in numbers of records."""
+
+    redelivered: int
+    """Deliveries of records that had been delivered before."""
+    archived: int
+
+
+def progress(before: Sequence[Batch], after: Iterable[Batch]) -> Progress:
+    """Return what batches that are stored after a state say of deliveries. `before` are without overlaps, in order;
+    offsets that it does not have were not delivered, as far as is stored.
+    """
+    redelivered = archived = 0
+    for new in after:
+        unknown = new.size
+        for old in before[bisect_left(before, new.first_offset, key=lambda each: each.last_offset) :]:
+            if old.first_offset > new.last_offset:
+                break
+            both = min(old.last_offset, new.last_offset) - max(old.first_offset, new.first_offset) + 1
+            unknown -= both
+            redelivered += both * max(0, new.delivery_count - max(1, old.delivery_count))
+            archived += both * (new.delivery_state == ARCHIVED != old.delivery_state)
+        redelivered += unknown * max(0, new.delivery_count - 1)
+        archived += unknown * (new.delivery_state == ARCHIVED)
+    return Progress(redelivered, archived)
 
 
 def suspected_from(limit: int) -> int:

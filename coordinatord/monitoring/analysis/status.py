@@ -32,6 +32,8 @@ of a record. A rule that raises an alarm uses the bound that makes the alarm les
 | catching        | there is a lag, and it shrinks                                                           |
 | behind          | there is a lag that neither grows nor shrinks, as far as is known                        |
 
+Share groups have rules of their own, and one further status, `poison record` (analysis/share_groups.py).
+
 A group without members that commits all the same (assigned partitions: Flink, MirrorMaker) is judged by its commits.
 
 The lag of a healthy group varies: a few samples of a window prove nothing. The lag has grown if the commits of the
@@ -59,7 +61,10 @@ STOPPED, STUCK, REWOUND, NEAR_LOSS, FALLING, CATCHING, BEHIND = (
     "stopped", "stuck", "rewound", "near loss", "falling", "catching", "behind",
 )  # fmt: skip
 
-ALARMING = frozenset({EXPIRED, LOST, STOPPED, STUCK, REWOUND, NEAR_LOSS, FALLING})
+POISON = "poison record"
+"""Of share groups alone."""
+
+ALARMING = frozenset({EXPIRED, LOST, STOPPED, STUCK, POISON, REWOUND, NEAR_LOSS, FALLING})
 """Statuses that need attention."""
 
 LEFT, SESSION_EXPIRED = "left", "expired"

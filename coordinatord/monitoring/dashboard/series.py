@@ -64,6 +64,27 @@ SERIES: dict[str, tuple[tuple[str, ...], str]] = {
         "Partitions whose own status needs attention, whatever the status of the group.",
     ),
     "coordinatord_group_stuck_partitions": (GROUP, "Partitions whose offset is committed again and again, unmoved."),
+    "coordinatord_share_group_done_records": (
+        PLACE,
+        "Records from the start offset of a share group on that are acknowledged or archived.",
+    ),
+    "coordinatord_share_group_suspected_records": (
+        PLACE,
+        "Records of a share group that wait for another delivery, with half of the deliveries that the limit allows.",
+    ),
+    "coordinatord_share_group_most_deliveries": (
+        PLACE,
+        "The highest delivery count of a record from the start offset of a share group on.",
+    ),
+    "coordinatord_share_group_redeliveries_total": (
+        GROUP,
+        "Deliveries of records that had been delivered before, as far as they are stored, since the watcher started.",
+    ),
+    "coordinatord_share_group_archived_total": (
+        GROUP,
+        "Records of a share group that were archived: rejected, or delivered as often as the limit allows, since the "
+        "watcher started.",
+    ),
     "coordinatord_group_storm": (GROUP, "1 while rebalances follow each other: five or more within ten minutes."),
     "coordinatord_group_crash_loops": (GROUP, "Clients that join again and again, each time for a short while."),
     "coordinatord_group_rebalances_total": (
@@ -147,6 +168,11 @@ def _of_partitions(group: GroupView) -> Iterator[Row]:
             yield "coordinatord_group_lost_records", place, row.lost_records
         if row.retention_left_ms is not None:
             yield "coordinatord_group_retention_left_seconds", place, row.retention_left_ms / 1000
+    for (topic, number), shared in group.deliveries.items():
+        place = (group.group_id, topic, str(number))
+        yield "coordinatord_share_group_done_records", place, shared.done
+        yield "coordinatord_share_group_suspected_records", place, shared.suspected
+        yield "coordinatord_share_group_most_deliveries", place, shared.most_deliveries
     for topic, lag in sums.items():
         yield f"{prefix}topic_sum_lag", (group.group_id, topic), lag
 
@@ -178,5 +204,9 @@ def _of_group(group: GroupView, word: str) -> Iterator[Row]:
     yield "coordinatord_group_stuck_partitions", name, sum(row.status == STUCK for row in group.rows)
     yield "coordinatord_group_storm", name, float(group.has_storm)
     yield "coordinatord_group_crash_loops", name, sum(each.kind == CRASH_LOOP for each in group.trouble)
+    if group.redelivered is not None:
+        yield "coordinatord_share_group_redeliveries_total", name, group.redelivered
+    if group.archived is not None:
+        yield "coordinatord_share_group_archived_total", name, group.archived
     for cause, count in sorted(group.causes.items()):
         yield "coordinatord_group_rebalances_total", (*name, cause), count

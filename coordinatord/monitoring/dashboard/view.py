@@ -15,6 +15,7 @@ from coordinatord.monitoring.analysis.groups import GroupNow
 from coordinatord.monitoring.analysis.members import STORM, Event, Life
 from coordinatord.monitoring.analysis.offset_timeline import Point
 from coordinatord.monitoring.analysis.rebalances import Rebalance
+from coordinatord.monitoring.analysis.share_state import Deliveries
 
 MAX_GROUPS = 10_000
 MAX_PARTITIONS = 20_000
@@ -93,6 +94,12 @@ class GroupView:
     """Commits that went back, by partition."""
     expiries: Sequence[Expiry] = ()
     """Committed offsets that expire unless a member reads them."""
+    deliveries: Mapping[tuple[str, int], Deliveries] = field(default_factory=dict)
+    """Of a share group: the deliveries of the share partitions whose stored state is known."""
+    redelivered: int | None = None
+    """Of a share group: deliveries of records that had been delivered before, since the watcher started."""
+    archived: int | None = None
+    """Of a share group: records that were archived, since the watcher started."""
 
     @property
     def verdict(self) -> severity.Verdict:

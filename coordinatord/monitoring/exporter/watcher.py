@@ -24,7 +24,9 @@ from coordinatord.monitoring.dashboard.trends import Trends
 from coordinatord.monitoring.dashboard.view import GroupView, View
 from coordinatord.monitoring.exporter.reading import Reading
 from coordinatord.monitoring.offsets_log.source.cluster import Cluster
+from coordinatord.monitoring.offsets_log.source.options import read_options
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
+from coordinatord.monitoring.offsets_log.source.share_state_topic import ShareStates
 from coordinatord.monitoring.offsets_log.source.tails import (
     earlier,
     offsets_retention,
@@ -91,6 +93,8 @@ class Watcher:
         """Tails of partitions whose end has not moved since the tail was read."""
         self._topics: set[str] = set()
         self._shares = ShareLooks(reading.rules)
+        options = replace(read_options({"bootstrap": bootstrap}), broker=dict(settings))
+        self._states = ShareStates(options, reading.groups.__contains__)
         self._shares_refused: str | None = None
         """The reason why share groups could not be read by the last sample."""
         self._retention: dict[str, int] = {}
@@ -176,14 +180,14 @@ class Watcher:
     def _look_at_shares(self, admin: connection.Cluster) -> dict[str, GroupView]:
         """Return the share groups; none, with one line in the log, if the cluster refuses to describe them."""
         try:
-            found = self._shares.look(admin, self._now_ms(), self._reading.groups.__contains__)
-        except AdminError as error:
+            found = self._shares.look(admin, self._now_ms(), self._reading.groups.__contains__, self._states.read)
+        except (AdminError, SourceError) as error:
             if self._shares_refused != str(error):
                 self._shares_refused = str(error)
                 log.warning("share groups cannot be read", bootstrap=self.bootstrap, reason=str(error))
             return {}
         self._shares_refused = None
-        return {each.group_id: _share_view(each) for each in found}
+        return {each.group_id: _share_view(each, self._states) for each in found}
 
     def _look_at_tails(
         self, cluster: Cluster, bounds: Mapping[TopicPartition, tuple[int, int]]
@@ -256,7 +260,7 @@ class Watcher:
         return self._next[number] > offset
 
 
-def _share_view(found: ShareGroupRows) -> GroupView:
+def _share_view(found: ShareGroupRows, states: ShareStates) -> GroupView:
     return GroupView(
         group_id=found.group_id,
         group_type=SHARE,
@@ -265,4 +269,7 @@ def _share_view(found: ShareGroupRows) -> GroupView:
         members=found.members,
         commits=None,
         causes={},
+        deliveries=found.deliveries,
+        redelivered=states.redelivered[found.group_id],
+        archived=states.archived[found.group_id],
     )

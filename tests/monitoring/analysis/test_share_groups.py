@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinatord.monitoring.analysis.share_groups import Look, share_status, standing
+from coordinatord.monitoring.analysis.share_state import AVAILABLE, Batch, ShareState, deliveries
 from coordinatord.monitoring.analysis.status import Rules
 
 RULES = Rules(window_ms=600_000, min_lag=1)
@@ -46,6 +47,17 @@ def test_status(seen: list[Look], status: str, why: str) -> None:
     found = share_status(seen, NOW_MS, RULES)
     assert found.status == status
     assert found.why.startswith(why)
+
+
+@pytest.mark.parametrize(("count", "members", "status"), [(2, 1, "stuck"), (3, 1, "poison record"), (3, 0, "ended")])
+def test_a_record_near_the_delivery_limit(count: int, members: int, status: str) -> None:
+    """It is more than a start offset that stands still, but for a group without members it is nothing."""
+    state = ShareState(1, 1, 7, 0, (Batch(7, 7, AVAILABLE, count),))
+    *before, last = looks(*([(7, 20, 12, members)] * 10))
+    found = share_status([*before, last._replace(deliveries=deliveries(state, 5))], NOW_MS, RULES)
+    assert found.status == status
+    if status == "poison record":
+        assert found.why == "12 unread: delivery count 3 of limit 5 at offset 7: a suspected poison record"
 
 
 def test_fewer_records_than_min_lag_are_fine() -> None:

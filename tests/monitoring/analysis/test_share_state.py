@@ -21,6 +21,7 @@ from coordinatord.monitoring.analysis.share_state import (
     ShareState,
     combined,
     deliveries,
+    progress,
     suspected_from,
 )
 from kafka_wire.records.share_state import ShareSnapshotValue, ShareUpdateValue, StateBatch
@@ -99,9 +100,35 @@ def test_counts() -> None:
         Batch(10, 12, ARCHIVED, 1), Batch(13, 13, AVAILABLE, 1), Batch(14, 17, ACKNOWLEDGED, 2),
         Batch(19, 19, AVAILABLE, 2),
     )  # fmt: skip
-    assert deliveries(state(*stored), 5)[:5] == (10, 7, 3, 2, 14)
+    assert deliveries(state(*stored), 5)[:6] == (10, 7, 3, 2, 14, 0)
     assert deliveries(state(*stored, done=8), 5)[:5] == (10, 8, 3, 2, 14), "the cluster counts offset 18, too"
-    assert deliveries(state(start=-1), 5) == (None, 0, 0, 0, None, "")
+    assert deliveries(state(*stored), 4).suspected == 1
+    assert deliveries(state(start=-1), 5) == (None, 0, 0, 0, None, 0, "")
+
+
+BEFORE = [Batch(10, 12, AVAILABLE, 1), Batch(13, 13, ARCHIVED, 2), Batch(20, 29, AVAILABLE, 2)]
+
+
+@pytest.mark.parametrize(
+    ("after", "redelivered", "archived"),
+    [
+        ([Batch(30, 34, ACKNOWLEDGED, 1)], 0, 0),
+        ([Batch(30, 34, AVAILABLE, 2)], 5, 0),
+        ([Batch(30, 31, ARCHIVED, 1)], 0, 2),
+        ([Batch(10, 12, ACKNOWLEDGED, 2)], 3, 0),
+        ([Batch(11, 11, ARCHIVED, 3)], 2, 1),
+        ([Batch(13, 13, ARCHIVED, 2)], 0, 0),
+        # 12 again, 13 unchanged, 14 to 19 for the first time, 20 and 21 unchanged.
+        ([Batch(12, 21, ARCHIVED, 2)], 1 + 6, 1 + 6 + 2),
+        ([Batch(5, 40, AVAILABLE, 1)], 0, 0),
+        (BEFORE, 0, 0),
+        ([Batch(25, 25, AVAILABLE, 3), Batch(26, 26, ARCHIVED, 5)], 1 + 3, 1),
+    ],
+)
+def test_progress(after: list[Batch], redelivered: int, archived: int) -> None:
+    """What batches that are stored say of deliveries since the state before."""
+    assert progress(BEFORE, after) == (redelivered, archived)
+    assert progress((), BEFORE) == (1 + 10, 1)
 
 
 @pytest.mark.parametrize(

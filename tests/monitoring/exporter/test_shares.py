@@ -18,7 +18,7 @@ from coordinatord.testing import Kafka
 from kafka_wire.errors import ErrorCode
 from tests.server.control.world import TOPIC
 from tests.support.waiting import wait_until
-from tests.testing.test_share_groups import ACCEPT, GROUP, Member, until_fetched
+from tests.testing.test_share_groups import ACCEPT, GROUP, REJECT, RELEASE, Member, until_fetched
 
 
 @pytest.fixture
@@ -64,6 +64,43 @@ def test_the_lag_of_a_share_group(kafka: Kafka, watcher: Watcher) -> None:
     assert samples["coordinatord_group_status", (GROUP, "behind")] == 1
     kafka.share_group(GROUP).kick("picker")
     wait_until(lambda: (found := group_of(watcher)) is not None and found.members == 0, "the member to have gone")
+
+
+def test_deliveries_of_a_share_group(kafka: Kafka, watcher: Watcher) -> None:
+    """Redeliveries and archived records are counted from the log, since the watcher started; a record near the limit of
+    the group is named by the verdict.
+    """
+    share = kafka.share_group(GROUP)
+    share.configure({"share.delivery.count.limit": "4"})
+    member = Member(kafka, "picker")
+    until_fetched(member, share)
+    assert member.acknowledge(2, 2, REJECT) is ErrorCode.NONE
+    wait_until(lambda: lag_of(watcher) == 2, "the exporter to see the rejected record")
+
+    def counted() -> tuple[int | None, int | None]:
+        group = group_of(watcher)
+        return (None, None) if group is None else (group.redelivered, group.archived)
+
+    before = counted()
+    assert before[1] in (0, 1), "1 if the exporter had read the log before"
+    for count in (2, 3):
+        assert member.acknowledge(1, 1, RELEASE) is ErrorCode.NONE
+        assert member.fetch() == [(1, 1, count)]
+    assert member.acknowledge(1, 1, RELEASE) is ErrorCode.NONE
+    assert member.acknowledge(0, 0, REJECT) is ErrorCode.NONE
+    wait_until(lambda: (counted(), lag_of(watcher)) == ((2, (before[1] or 0) + 1), 1), "two redeliveries", seen=counted)
+    view = watcher.view
+    assert view is not None
+    samples = {(name, labels): value for name, labels, value in rows(view, view.at_ms)}
+    place = (GROUP, TOPIC, "0")
+    assert samples["coordinatord_share_group_done_records", place] == 2, "the stored start offset is still 0"
+    assert samples["coordinatord_share_group_suspected_records", place] == 1
+    assert samples["coordinatord_share_group_most_deliveries", place] == 3
+    assert samples["coordinatord_share_group_redeliveries_total", (GROUP,)] == 2
+    assert samples["coordinatord_group_status", (GROUP, "poison record")] == 1
+    group = group_of(watcher)
+    assert group is not None
+    assert group.verdict.why == "1 unread: delivery count 3 of limit 4 at offset 1: a suspected poison record"
 
 
 def test_other_groups_are_shown_where_share_groups_are_refused(

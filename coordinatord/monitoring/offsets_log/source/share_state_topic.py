@@ -4,11 +4,12 @@ its offsets log: directories, a database, or a broker. A cluster without share g
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from coordinatord.monitoring.analysis.share_state import Replayed, ShareState
+from coordinatord.monitoring.analysis.share_state import Replayed, ShareState, progress, stored_batches
 from coordinatord.monitoring.offsets_log.source.options import Options
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
 from coordinatord.monitoring.offsets_log.source.topic_records import records_of
@@ -36,16 +37,20 @@ Value = ShareSnapshotValue | ShareUpdateValue | None
 """The value of a record; None is a tombstone."""
 
 
-def state_records(options: Options) -> Iterator[tuple[SharePartition, Value]]:
-    """Return the records of the selected groups, in the order of each partition of the topic. Records of types that
-    Kafka 4.4 does not write are skipped. Raises SourceError.
+def state_records(
+    options: Options, starts: dict[int, int], is_wanted: Callable[[str], bool]
+) -> Iterator[tuple[SharePartition, Value]]:
+    """Return the records of the wanted groups, in the order of each partition of the topic. Records of types that
+    Kafka 4.4 does not write are skipped. `starts` are the offsets to begin at, by partition; they are moved behind each
+    record. Raises SourceError.
     """
     options = replace(options, partitions=None)  # a share partition has its place by its own hash, not by its group's
-    for at, offset, key, value in records_of(options, SHARE_STATE_TOPIC, {}):
+    for at, offset, key, value in records_of(options, SHARE_STATE_TOPIC, starts):
+        starts[at] = offset + 1
         try:
             record_type, group_id, topic_id, partition = decode_key(key or b"")
             place = SharePartition(group_id, topic_id, partition)
-            if options.wanted.has_group(place.group_id):
+            if is_wanted(place.group_id):
                 yield place, None if value is None else decode_value(record_type, value)
         except UnknownShareRecordError:
             continue
@@ -53,10 +58,37 @@ def state_records(options: Options) -> Iterator[tuple[SharePartition, Value]]:
             raise SourceError(f"offset {offset} of {SHARE_STATE_TOPIC}-{at} cannot be decoded: {error}") from None
 
 
+@dataclass(slots=True)
+class ShareStates:
+    """The states of the share partitions of wanted groups, as the topic grows."""
+
+    options: Options
+    is_wanted: Callable[[str], bool]
+    redelivered: Counter[str] = field(default_factory=Counter)
+    """Deliveries of records that had been delivered before, by group, as stored since the first reading."""
+    archived: Counter[str] = field(default_factory=Counter)
+    """Records that were archived since the first reading, by group."""
+    _starts: dict[int, int] = field(default_factory=dict)
+    _replayed: dict[SharePartition, Replayed] = field(default_factory=dict)
+    _is_counting: bool = False
+
+    def read(self) -> dict[SharePartition, ShareState]:
+        """Read what is new; return all present states. Raises SourceError."""
+        for place, value in state_records(self.options, self._starts, self.is_wanted):
+            replayed = self._replayed.setdefault(place, Replayed())
+            if self._is_counting and value is not None:
+                before = replayed.state()
+                found = progress(() if before is None else before.batches, stored_batches(value))
+                self.redelivered[place.group_id] += found.redelivered
+                self.archived[place.group_id] += found.archived
+            replayed.add(value)
+            if value is None:
+                del self._replayed[place]
+        self._is_counting = True
+        states = {place: each.state() for place, each in sorted(self._replayed.items())}
+        return {place: state for place, state in states.items() if state is not None}
+
+
 def share_states(options: Options) -> dict[SharePartition, ShareState]:
     """Return the present states of the selected groups' share partitions. Raises SourceError."""
-    replayed: dict[SharePartition, Replayed] = {}
-    for place, value in state_records(options):
-        replayed.setdefault(place, Replayed()).add(value)
-    states = {place: each.state() for place, each in sorted(replayed.items())}
-    return {place: state for place, state in states.items() if state is not None}
+    return ShareStates(options, options.wanted.has_group).read()
