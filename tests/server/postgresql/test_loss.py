@@ -112,11 +112,12 @@ def test_transactions_are_there_or_not(outcome: str, there: tuple[list[bytes], l
 
 
 def test_a_group_that_goes_back_or_shares_a_partition_is_noticed() -> None:
-    def assigned(generation: int, position: int) -> dict[str, object]:
+    def assigned(generation: int, position: int | None) -> dict[str, object]:
         return {"kind": "assigned", "generation": generation, "partitions": [0], "positions": {"0": position}}
 
     committed = {"kind": "committed", "offsets": {"0": 7}}
     assert group_problems({"a": [assigned(1, 0), committed], "b": [assigned(2, 7)]}) == []
+    assert group_problems({"a": [assigned(1, 0), committed], "b": [assigned(2, None)]}) == []
     assert group_problems({"a": [assigned(1, 0), committed], "b": [assigned(2, 6)]}) == [
         "b begins partition 0 at 6, 7 was committed before"
     ]

@@ -137,7 +137,9 @@ def group_problems(members: Mapping[str, Iterable[Event]]) -> list[str]:
                     owner = owners.setdefault((generation, number), name)
                     if owner != name:
                         found.append(f"partition {number} is {owner}'s and {name}'s in generation {generation}")
-                begins += [(generation, int(number), at, name) for number, at in event["positions"].items()]
+                # kafka-python returns None if the coordinator has not answered within the consumer's own time limit.
+                known = {number: at for number, at in event["positions"].items() if at is not None}
+                begins += [(generation, int(number), at, name) for number, at in known.items()]
             elif event["kind"] == "committed":
                 commits += [(generation, int(number), offset) for number, offset in event["offsets"].items()]
     for generation, number, position, name in begins:
