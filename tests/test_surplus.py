@@ -59,6 +59,8 @@ CONFIG = {"name": "retention.ms", "value": "3600000"}
 ACL_FILTER = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1}
 ENTITY = [{"entity_type": "user", "entity_name": "alice"}]
 
+SHARE_STATE = [{"topic_id": T_ID, "partitions": [{"partition": 0}]}]
+
 REQUESTS: dict[int, dict[str, Any]] = {
     **malformed.REQUESTS,
     0: {
@@ -126,6 +128,30 @@ REQUESTS: dict[int, dict[str, Any]] = {
     69: {"group_ids": ["new"]},
     74: {"resource_types": [2]},
     75: {"topics": [{"name": "t"}]},
+    76: {"group_id": "share", "member_id": "m", "member_epoch": 0, "subscribed_topic_names": ["t"]},
+    77: {"group_ids": ["share"]},
+    78: {
+        "group_id": "share", "member_id": "m", "share_session_epoch": 0, "max_wait_ms": 5, "max_records": 1,
+        "batch_size": 1, "topics": [{"topic_id": T_ID, "partitions": [{"partition_index": 0}]}],
+    },
+    79: {
+        "group_id": "share", "member_id": "m", "share_session_epoch": 1,
+        "topics": [{"topic_id": T_ID, "partitions": [{"partition_index": 0, "acknowledgement_batches": []}]}],
+    },
+    83: {
+        "group_id": "state",
+        "topics": [{"topic_id": T_ID, "partitions": [{"partition": 0, "state_epoch": 1, "start_offset": 0}]}],
+    },
+    84: {"group_id": "state", "topics": SHARE_STATE},
+    85: {"group_id": "state", "topics": SHARE_STATE},
+    86: {"group_id": "state", "topics": SHARE_STATE},
+    87: {"group_id": "state", "topics": SHARE_STATE},
+    90: {"groups": [{"group_id": "share", "topics": None}]},
+    91: {
+        "group_id": "offsets",
+        "topics": [{"topic_name": "t", "partitions": [{"partition_index": 0, "start_offset": 1}]}],
+    },
+    92: {"group_id": "offsets", "topics": [{"topic_name": "t"}]},
 }  # fmt: skip
 
 NOT_COMPARED = {ApiKey.DESCRIBE_LOG_DIRS}

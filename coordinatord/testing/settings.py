@@ -14,7 +14,6 @@ OWN_LISTENER = "TESTS"
 
 TEST_SETTINGS: Mapping[str, str] = {
     "connections.max.idle.ms": str(1 << 53),  # the clock may jump by days
-    "group.coordinator.rebalance.protocols": "classic,consumer,share",
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.heartbeat.interval.ms": "20",
     "group.consumer.min.heartbeat.interval.ms": "10",

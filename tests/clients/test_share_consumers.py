@@ -24,7 +24,6 @@ pytestmark = pytest.mark.clients
 
 COUNT = 1_000
 TOPIC, GROUP = "orders", "pickers"
-SETTINGS = {"group.coordinator.rebalance.protocols": "classic,consumer,share"}
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ def confluent_kafka() -> Any:
 @pytest.fixture(params=[1, 2], ids=["one process", "two workers"])
 def daemon(request: pytest.FixtureRequest, tmp_path: Path, confluent_kafka: Any) -> Iterator[Daemon]:
     """A daemon with a topic of two partitions that has COUNT records, and a share group that begins at the first."""
-    with running(tmp_path, SETTINGS, workers=request.param) as made:
+    with running(tmp_path, {}, workers=request.param) as made:
         prepare(made.bootstrap)
         yield made
 

@@ -22,6 +22,7 @@ from tests.reference.in_process import run, running_in_process
 from tests.server.access.cases import SUPER
 from tests.server.access.ours import AUTHORIZER, authorized
 
+NO_SHARE = {"group.coordinator.rebalance.protocols": "classic,consumer"}
 SHARE = {"group.coordinator.rebalance.protocols": "classic,consumer,share"}
 SHARE_APIS = {76, 77, 83, 84, 85, 86, 87, 90, 91, 92}
 
@@ -29,8 +30,8 @@ SHARE_APIS = {76, 77, 83, 84, 85, 86, 87, 90, 91, 92}
 @pytest.mark.parametrize(
     ("changes", "served"),
     [
-        ({}, False),
-        ({"group_coordinator_rebalance_protocols": ("classic", "share")}, True),
+        ({}, True),
+        ({"group_coordinator_rebalance_protocols": ("classic", "consumer")}, False),
         ({"group_coordinator_rebalance_protocols": ("share",), "workers": 2}, True),
         ({"group_coordinator_rebalance_protocols": ("share",), "storage": "postgresql://db/kafka"}, True),
     ],
@@ -42,7 +43,7 @@ def test_where_share_groups_are_served(changes: dict[str, Any], served: bool) ->
 @pytest.mark.parametrize("served", [False, True])
 def test_the_apis_are_offered_if_share_groups_are_served(tmp_path: Path, served: bool) -> None:
     async def found() -> set[int]:
-        async with running_in_process(tmp_path, SHARE if served else {}) as ours:
+        async with running_in_process(tmp_path, {} if served else NO_SHARE) as ours:
             client = await ours.connect("raw")
             return {each.api_key for each in (await client.ask(ApiVersionsRequest(), 0)).api_keys}
 

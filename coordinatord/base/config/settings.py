@@ -300,10 +300,10 @@ class Settings(ShareCoordinatorSettings):
         ours="not in Kafka",
     )
     group_coordinator_rebalance_protocols: tuple[str, ...] = words(
-        ("classic", "consumer"),
+        ("classic", "consumer", "share"),
         "Enabled rebalance protocols.",
         allowed=("classic", "consumer", "streams", "share"),
-        ours="Kafka serves streams, too",
+        ours="Kafka serves streams, too; it enables share groups by the feature share.version instead",
     )
 
     # ---- Offsets -----------------------------------------------------------------------------------------------------

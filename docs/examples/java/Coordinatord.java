@@ -44,7 +44,6 @@ public final class Coordinatord implements BeforeEachCallback, AfterEachCallback
         command.addAll(List.of("--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"));
         command.addAll(List.of("--ready-file", ready.toString(), "--data-dir", directory.resolve("data").toString()));
         command.addAll(List.of("--set", "test.control.enable=true", "--set", "group.initial.rebalance.delay.ms=0"));
-        command.addAll(List.of("--set", "group.coordinator.rebalance.protocols=classic,consumer,share"));
         command.addAll(List.of("--set", "log.flush=never"));
         command.addAll(List.of("--set", "log.retention.ms=-1")); // or records go as well when offsets expire, after a week
         process = new ProcessBuilder(command)

@@ -45,10 +45,6 @@ SETTINGS = {
     "log.retention.ms": "-1",  # programs write records of 1970
 }
 PROGRAM_TIMEOUT_S = 600
-OUR_SETTINGS = {
-    **SETTINGS,
-    "group.coordinator.rebalance.protocols": "classic,consumer,share",  # share groups are not on by default
-}
 MARKED = "first"
 """The topic whose setting tells how far Kafka's broker is with what its controller has acknowledged."""
 MARKER = "retention.ms"
@@ -117,7 +113,7 @@ def kafka_side(libs: Path, directory: Path) -> Iterator[Side]:
 def our_side(directory: Path) -> Iterator[Side]:
     port = free_port()
     with (
-        running(directory, OUR_SETTINGS, ["--advertise", f"{HOST}:{port}"]) as daemon,
+        running(directory, SETTINGS, ["--advertise", f"{HOST}:{port}"]) as daemon,
         CountingProxy(port, daemon.port) as proxy,
     ):
         yield Side("coordinatord", proxy, daemon)
