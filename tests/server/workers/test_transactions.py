@@ -230,13 +230,13 @@ def test_the_other_workers_answer_is_not_taken_for_the_next_transaction(
     data = [TopicProduceData("orders", partition_data=[PartitionProduceData(index, records)])]
     writing = world.send(0, version, ProduceRequest("tx", -1, 1000, data))
     [letter] = cluster.letters
-    cluster._deliver(letter)
+    cluster.deliver(letter)
     cluster.of_id("tx").settle()  # the partition takes part, durably; the answer is on its way
     ending = cluster.of_id("tx").send(26, end_version, EndTxnRequest("tx", *producer, False))
     while not ending.answers:
         others = [each for each in cluster.letters if each is not letter]
         for each in others:
-            (cluster._answer if each.context is not None and each.context.answers else cluster._deliver)(each)
+            (cluster._answer if each.context is not None and each.context.answers else cluster.deliver)(each)
         for each_world in cluster.worlds:
             each_world.settle()
     cluster.settle()
@@ -255,12 +255,12 @@ def test_an_offset_is_not_committed_in_a_transaction_that_has_ended_meanwhile(cl
     request.topics = [TxnOffsetCommitRequestTopic("orders", partitions=[TxnOffsetCommitRequestPartition(0, 9)])]
     committing = cluster.of_group(group).send(28, 4, request)
     [letter] = cluster.letters
-    cluster._deliver(letter)
+    cluster.deliver(letter)
     cluster.of_id("tx").settle()
     ending = cluster.of_id("tx").send(26, 3, EndTxnRequest("tx", *producer, False))
     while not ending.answers:
         for each in [each for each in cluster.letters if each is not letter]:
-            (cluster._answer if each.context is not None and each.context.answers else cluster._deliver)(each)
+            (cluster._answer if each.context is not None and each.context.answers else cluster.deliver)(each)
         for world in cluster.worlds:
             world.settle()
     cluster.settle()
