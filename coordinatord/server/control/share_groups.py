@@ -91,9 +91,9 @@ def _partition(node: Node, share: Share, counts: Counts, key: ShareKey, names: d
     if found is None or not found.is_active:
         return told | {"start_offset": share.start_offset(key), "available": 0, "acquired": []}
     available = sum(
-        each.count if each.whole is not None else 1
+        last - first + 1
         for each in found.share.batches
-        for record in each.states()
+        for first, last, record in each.states()
         if record.state is RecordState.AVAILABLE
     )
     acquired = [
@@ -126,8 +126,8 @@ def expire_lock(node: Node, group_id: str, offset: int | None = None, member_id:
                     continue
                 if not batch.is_within(first, last):
                     batch.split()
-                states = [batch.whole] if batch.whole else [record for _, record in batch.between(first, last)]
-                for record in states:
+                records = batch.states() if batch.whole is not None else batch.cut_out(first, last)
+                for _, _, record in records:
                     record.deadline_ms = now_ms
             count += last - first + 1
         actor.share.deadline_ms = now_ms

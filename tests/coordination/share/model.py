@@ -210,6 +210,6 @@ def states_of(partition: SharePartition) -> list[tuple[int, tuple[int, int, str,
     found = []
     for batch in partition.batches:
         for offset in range(batch.first, batch.last + 1):
-            one = batch.whole or batch.each[offset - batch.first]
+            one = batch.at(offset)
             found.append((offset, (int(one.state), one.delivery_count, one.member_id, one.before is not None)))
     return found

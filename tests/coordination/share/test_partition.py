@@ -218,7 +218,21 @@ def test_only_records_from_the_start_offset_on_are_acknowledged() -> None:
     world.tell(events.MoveLogStart(3))
     result = world.acknowledge((0, 4, ACCEPT))
     assert result.write is not None
-    assert result.write.batches == (StateBatch(3, 3, 2, 1), StateBatch(4, 4, 2, 1))
+    assert result.write.batches == (StateBatch(3, 4, 2, 1),)
+
+
+def test_neighbours_whose_change_is_reverted_may_have_been_divided_meanwhile() -> None:
+    world = World()
+    world.acquire((0, 9))
+    world.done(world.acknowledge((0, 0, ACCEPT)))
+    released = world.acknowledge((1, 9, RELEASE))
+    assert released.write is not None
+    assert released.write.batches == (StateBatch(1, 9, 0, 1),)
+    world.tell(events.MoveLogStart(3))
+    world.tell(events.MoveLogStart(5))
+    assert world.shown == "5:kXXXX....."
+    world.done(released, committed=False)
+    assert world.shown == "5:kxxxxqqqqq"
 
 
 def test_the_logs_start_moves_behind_the_window() -> None:

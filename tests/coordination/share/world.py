@@ -73,7 +73,7 @@ class World:
         text = f"{self.partition.start_offset}:"
         for batch in self.partition.batches:
             for offset in range(batch.first, batch.last + 1):
-                record = batch.whole or batch.each[offset - batch.first]
+                record = batch.at(offset)
                 letter = LETTERS[record.state]
                 text += letter.upper() if record.before is not None and letter != "." else letter
         return text

@@ -16,8 +16,9 @@ held.py         what members have acquired
 release.py      ends acquisitions: a session has ended, a lock has timed out
 
 The rules are those of Kafka's SharePartition, InFlightBatch and InFlightState. A batch has one state until its records
-differ; from then on each record has its own. An acknowledgement changes the state at once, but the change can be
-rolled back until it is persisted: until then the record can neither be acquired nor acknowledged again.
+differ; from then on it has one for each run of equal neighbours (Kafka has one for each record). An acknowledgement
+changes the state at once, but the change can be rolled back until it is persisted: until then the record can neither be
+acquired nor acknowledged again.
 
 In a group with a dead-letter queue (KIP-1191) a record that is rejected, or at its delivery limit, is ARCHIVING. When
 that is persisted, the result has its dead letter for the shell; LettersDone makes it ARCHIVED. After a restart in

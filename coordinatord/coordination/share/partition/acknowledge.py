@@ -6,6 +6,8 @@ that were renewed stay renewed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from coordinatord.coordination.share.partition.events import AcknowledgementBatch, AcknowledgeType
@@ -39,6 +41,16 @@ class Refusal(NamedTuple):
 
 def _invalid_state(message: str) -> Refusal:
     return Refusal(ErrorCode.INVALID_RECORD_STATE, message)
+
+
+def _typed(asked: AcknowledgementBatch, first: int, last: int) -> Iterator[tuple[int, int, int]]:
+    """Return the offsets from `first` to `last` in runs of one acknowledge type: (first, last, type)."""
+    if len(asked.types) == 1:
+        yield first, last, asked.types[0]
+        return
+    for type_, offsets in groupby(range(first, last + 1), lambda offset: asked.types[offset - asked.first]):
+        of_type = list(offsets)
+        yield of_type[0], of_type[-1], type_
 
 
 def acknowledge(
@@ -110,14 +122,12 @@ class _Acknowledging:
             if not is_cut and batch.first >= self.partition.start_offset:
                 return self._change(whole, batch.first, batch.last, asked.types[0])
             batch.split()
-        for offset, record in batch.between(max(asked.first, self.partition.start_offset), asked.last):
-            refusal = self._hinders_one(record)
-            if refusal is not None:
-                return refusal
-            type_ = asked.types[offset - asked.first if len(asked.types) > 1 else 0]
-            refusal = self._change(record, offset, offset, type_)
-            if refusal is not None:
-                return refusal
+        begin = max(asked.first, self.partition.start_offset, batch.first)
+        for first, last, type_ in _typed(asked, begin, min(asked.last, batch.last)):
+            for run_first, run_last, record in batch.cut_out(first, last):
+                refusal = self._hinders_one(record) or self._change(record, run_first, run_last, type_)
+                if refusal is not None:
+                    return refusal
         return None
 
     def _hinders(self, whole: InFlightState) -> Refusal | None:

@@ -131,33 +131,38 @@ class _Acquiring:
         return found
 
     def _records(self, batch: InFlightBatch, left: int) -> int:
-        """Acquire single records of a batch that is split. Return their number."""
+        """Acquire records of a batch that is split. Return their number."""
         throttle = Throttle(self.partition.limits.delivery_count_limit, batch.count)
         deadline_ms = self.partition.lock(self.now_ms)
-        runs: list[AcquiredRecords] = []
+        found: list[AcquiredRecords] = []
         count = 0
-        for offset, record in batch.between(self.first, self.last):
+        for first, run_last, record in batch.cut_out(self.first, self.last):
             if not record.is_acquirable:
                 continue
             if throttle.holds_back(record.delivery_count, count):
                 break
+            most = throttle.most_of(record.delivery_count, count, run_last - first + 1)
+            if self.event.record_limit:
+                most = min(most, left - count)
+            last = first + most - 1
+            batch.cut(last + 1)
             record.acquire(self.event.member_id, deadline_ms)
-            _append(runs, offset, record.delivery_count)
-            count += 1
+            _append(found, first, last, record.delivery_count)
+            count += most
             if throttle.is_last_attempt(record.delivery_count) or count == throttle.most:
                 break
             if self.event.record_limit and count == left:
                 break
-        self.acquired += runs
+        self.acquired += found
         return count
 
 
-def _append(runs: list[AcquiredRecords], offset: int, delivery_count: int) -> None:
-    """Add an offset to the last run if it continues it."""
-    if runs and runs[-1].last + 1 == offset and runs[-1].delivery_count == delivery_count:
-        runs[-1] = AcquiredRecords(runs[-1].first, offset, delivery_count)
+def _append(found: list[AcquiredRecords], first: int, last: int, delivery_count: int) -> None:
+    """Add offsets to the last records if they continue these."""
+    if found and found[-1].last + 1 == first and found[-1].delivery_count == delivery_count:
+        found[-1] = AcquiredRecords(found[-1].first, last, delivery_count)
     else:
-        runs.append(AcquiredRecords(offset, offset, delivery_count))
+        found.append(AcquiredRecords(first, last, delivery_count))
 
 
 def without(acquired: Sequence[AcquiredRecords], gone: Sequence[OffsetRange]) -> list[AcquiredRecords]:

@@ -21,10 +21,8 @@ class Held(NamedTuple):
 def held(partition: SharePartition) -> Iterator[Held]:
     """Return what members have acquired, by offset. An acknowledgement that is not persisted yet has ended that."""
     for batch in partition.batches:
-        last = batch.first - 1
         run: Held | None = None
-        for record in batch.states():
-            first, last = last + 1, batch.last if batch.whole is not None else last + 1
+        for first, last, record in batch.states():
             if record.state is not RecordState.ACQUIRED or record.before is not None or record.deadline_ms is None:
                 now = None
             else:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from coordinatord.coordination.share.partition.events import Acquire, OffsetRange
 from coordinatord.coordination.share.partition.result import AcquiredRecords
 from coordinatord.coordination.share.partition.state import (
-    NO_MEMBER,
     InFlightBatch,
     InFlightState,
     RecordState,
@@ -57,14 +56,13 @@ def _limited(
 ) -> AcquiredRecords:
     """Put `offsets` into the window, and acquire the first `max_records` of them."""
     first, last = offsets
-    deadline_ms = partition.lock(now_ms)
-    batch = InFlightBatch(first, last, InFlightState(RecordState.ACQUIRED, 1, member_id, deadline_ms))
+    batch = InFlightBatch(first, last, InFlightState(RecordState.AVAILABLE, 0))
     if batch.count > max_records:
-        batch.split()
         last = first + max_records - 1
-        for offset in range(last + 1, batch.last + 1):
-            batch.each[offset - first] = InFlightState(RecordState.AVAILABLE, 0, NO_MEMBER)
+        batch.split()
+        batch.cut(last + 1)
         partition.may_have_available = True
+    batch.at(first).acquire(member_id, partition.lock(now_ms))
     partition.put(batch)
     return AcquiredRecords(first, last, 1)
 

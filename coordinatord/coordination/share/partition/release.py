@@ -6,15 +6,13 @@ available again. A release waits until it is persisted, as an acknowledgement do
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from coordinatord.coordination.share.partition.result import NOTHING, Result
 from coordinatord.coordination.share.partition.state import (
     DeadLetters,
     InFlightBatch,
-    InFlightState,
     Pending,
     RecordState,
+    Run,
     SharePartition,
     Writing,
 )
@@ -47,7 +45,7 @@ def time_out(partition: SharePartition, now_ms: int) -> Result:
     released: list[StateBatch] = []
     for batch in partition.batches:
         if batch.whole is not None and (batch.whole.deadline_ms is None or batch.whole.deadline_ms > now_ms):
-            records: Iterator[tuple[int, int, InFlightState]] = iter(((batch.first, batch.last, batch.whole),))
+            records = batch.states()
         else:
             records = _acquired(partition, batch)
         for first, last, record in records:
@@ -74,15 +72,13 @@ def _next(partition: SharePartition, last: int) -> RecordState:
     return RecordState.ARCHIVED if last < partition.start_offset else RecordState.AVAILABLE
 
 
-def _acquired(partition: SharePartition, batch: InFlightBatch) -> Iterator[tuple[int, int, InFlightState]]:
+def _acquired(partition: SharePartition, batch: InFlightBatch) -> list[Run]:
     """Return the states of a batch with their offsets. An acquired batch that the start offset divides is split: only
     its upper part becomes available.
     """
     whole = batch.whole
     if whole is not None and whole.state is RecordState.ACQUIRED and batch.first < partition.start_offset <= batch.last:
         batch.split()
-    if batch.whole is not None:
-        yield batch.first, batch.last, batch.whole
-    else:
-        for offset, record in enumerate(batch.each, batch.first):
-            yield offset, offset, record
+    if batch.whole is None:
+        batch.cut(partition.start_offset)
+    return batch.states()

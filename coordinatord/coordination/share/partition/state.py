@@ -2,7 +2,7 @@
 
     start_offset                        end_offset
     |  batch   |  batch       | batch   |            records that no member had yet
-    ACQUIRED    one state each  AVAILABLE
+    ACQUIRED    runs of states  AVAILABLE
 
 Records below the start offset are done: acknowledged, archived, or gone from the log. Batches are sorted and do not
 overlap. Between two batches may be offsets that the log does not have; after a restart also records that were in
@@ -71,11 +71,11 @@ class GapWindow:
 
 
 class InFlightState:
-    """The state of a record, or of all records of a batch. `deadline_ms` is the end of the acquisition lock, None
-    without one. `before` is (state, member) to return to if the current state cannot be persisted, None when it is.
+    """The state of neighbouring records. `deadline_ms` is the end of the acquisition lock, None without one. `before`
+    is (state, member) to return to if the current state cannot be persisted, None when it is.
     """
 
-    __slots__ = ("before", "deadline_ms", "delivery_count", "is_final", "member_id", "state")
+    __slots__ = ("before", "deadline_ms", "delivery_count", "is_final", "later", "member_id", "state")
 
     def __init__(
         self, state: RecordState, delivery_count: int, member_id: str = NO_MEMBER, deadline_ms: int | None = None
@@ -87,6 +87,8 @@ class InFlightState:
         self.before: tuple[RecordState, str] | None = None
         #: archived, whatever becomes of a write in progress
         self.is_final = False
+        #: set if the records were divided during a change: the first offset of the later ones, and their state
+        self.later: tuple[int, InFlightState] | None = None
 
     @property
     def is_acquirable(self) -> bool:
@@ -147,17 +149,44 @@ class InFlightState:
         """Return the same state, without a change in progress."""
         return InFlightState(self.state, self.delivery_count, self.member_id, self.deadline_ms)
 
+    def divided(self, offset: int) -> InFlightState:
+        """Return the state of the records from `offset` on, which equals this one; a change goes on in both."""
+        later = self.copy()
+        later.is_final = self.is_final
+        if self.before is not None:
+            later.before = self.before
+            later.later = self.later
+            self.later = offset, later
+        return later
+
+    def parts(self, first: int, last: int) -> Iterator[Run]:
+        """Return the states of the records `first` to `last`, which had this one when a change of them began."""
+        part = self
+        while part.later is not None:
+            offset, later = part.later
+            part.later = None
+            yield first, offset - 1, part
+            first, part = offset, later
+        yield first, last, part
+
+
+Run = tuple[int, int, InFlightState]
+"""First and last offset of records that have one state together."""
+
 
 class InFlightBatch:
-    """Offsets `first` to `last`: either all have the state `whole`, or each has its own in `each`."""
+    """Offsets `first` to `last`: either all have the state `whole`, or the batch is split into runs of offsets that
+    have a state together. `_firsts` has the first offsets of the runs, `_states` their states.
+    """
 
-    __slots__ = ("each", "first", "last", "whole")
+    __slots__ = ("_firsts", "_states", "first", "last", "whole")
 
     def __init__(self, first: int, last: int, whole: InFlightState) -> None:
         self.first = first
         self.last = last
         self.whole: InFlightState | None = whole
-        self.each: list[InFlightState] = []
+        self._firsts: list[int] = []
+        self._states: list[InFlightState] = []
 
     @property
     def count(self) -> int:
@@ -165,25 +194,49 @@ class InFlightBatch:
         return self.last - self.first + 1
 
     def split(self) -> None:
-        """Give each offset a state of its own."""
-        whole = self.whole
-        if whole is not None:
-            self.each = [whole.copy() for _ in range(self.count)]
+        """Let records have different states."""
+        if self.whole is not None:
+            self._firsts, self._states = [self.first], [self.whole.copy()]
             self.whole = None
 
-    def between(self, first: int, last: int) -> Iterator[tuple[int, InFlightState]]:
-        """Return the offsets from `first` to `last`, with their states; of a batch that is split."""
-        start = max(first, self.first)
-        for offset in range(start, min(last, self.last) + 1):
-            yield offset, self.each[offset - self.first]
+    def cut(self, offset: int) -> None:
+        """Let the records from `offset` on have another state than those before; in a batch that is split."""
+        if not self.first < offset <= self.last:
+            return
+        at = bisect_right(self._firsts, offset)
+        if self._firsts[at - 1] < offset:
+            self._firsts.insert(at, offset)
+            self._states.insert(at, self._states[at - 1].divided(offset))
+
+    def between(self, first: int, last: int) -> list[Run]:
+        """Return the runs of the offsets from `first` to `last`, of a batch that is split: the ends of the first and
+        the last run may belong to larger ones.
+        """
+        first, last = max(first, self.first), min(last, self.last)
+        if first > last:
+            return []
+        begin, end = bisect_right(self._firsts, first) - 1, bisect_right(self._firsts, last)
+        firsts = [first, *self._firsts[begin + 1 : end]]
+        lasts = [*[each - 1 for each in firsts[1:]], last]
+        return list(zip(firsts, lasts, self._states[begin:end], strict=True))
+
+    def cut_out(self, first: int, last: int) -> list[Run]:
+        """Return the runs of the offsets from `first` to `last`, and only of them, of a batch that is split."""
+        self.cut(first)
+        self.cut(last + 1)
+        return self.between(first, last)
+
+    def at(self, offset: int) -> InFlightState:
+        """Return the state of one offset of the batch."""
+        return self.whole or self._states[bisect_right(self._firsts, offset) - 1]
 
     def is_within(self, first: int, last: int) -> bool:
         """Return whether all offsets are in the range from `first` to `last`."""
         return self.first >= first and self.last <= last
 
-    def states(self) -> list[InFlightState]:
-        """Return the states: one, or one for each offset."""
-        return self.each if self.whole is None else [self.whole]
+    def states(self) -> list[Run]:
+        """Return all states with their offsets."""
+        return self.between(self.first, self.last) if self.whole is None else [(self.first, self.last, self.whole)]
 
 
 Pending = list[tuple[InFlightState, StateBatch]]

@@ -24,7 +24,7 @@ def is_throttled(batch: InFlightBatch, first: int, last: int, delivery_count_lim
     if batch.whole is not None:
         return batch.whole.is_acquirable and batch.whole.delivery_count >= threshold
     inside = batch.between(first, last)
-    return any(record.delivery_count >= threshold and record.is_acquirable for _, record in inside)
+    return any(record.delivery_count >= threshold and record.is_acquirable for _, _, record in inside)
 
 
 class Throttle:
@@ -46,6 +46,14 @@ class Throttle:
         if self.most is None and delivery_count >= self._threshold:
             self.most = max(1, self._size >> (delivery_count - self._threshold + 1))
         return False
+
+    def most_of(self, delivery_count: int, acquired_count: int, size: int) -> int:
+        """Return how many of the next `size` records, which were delivered equally often, are acquired at most."""
+        if self.is_last_attempt(delivery_count + 1):
+            return 1
+        if self.most is not None and acquired_count < self.most:
+            return min(size, self.most - acquired_count)
+        return size
 
     def is_last_attempt(self, delivery_count: int) -> bool:
         """Return whether a record that is delivered for this time is delivered alone."""

@@ -42,9 +42,9 @@ def _first_available(partition: SharePartition) -> int | None:
             if batch.whole.is_acquirable:
                 return batch.first
             continue
-        for offset, record in enumerate(batch.each, batch.first):
+        for first, _, record in batch.states():
             if record.is_acquirable:
-                return offset
+                return first
     return None
 
 
@@ -94,7 +94,7 @@ def _may_advance(partition: SharePartition) -> bool:
     batch = partition.floor(partition.start_offset)
     if batch is None or batch.last < partition.start_offset:
         return bool(partition.batches)
-    record = batch.whole or batch.each[partition.start_offset - batch.first]
+    record = batch.at(partition.start_offset)
     return record.before is None and record.state.is_terminal
 
 
@@ -112,11 +112,12 @@ def _last_done(partition: SharePartition) -> tuple[int | None, int]:
             last = batch.last
             count += partition.in_window(batch.first, batch.last)
             continue
-        done = list(takewhile(lambda record: record.before is None and record.state.is_terminal, batch.each))
+        runs = batch.states()
+        done = list(takewhile(lambda run: run[2].before is None and run[2].state.is_terminal, runs))
         if done:
-            last = batch.first + len(done) - 1
+            last = done[-1][1]
             count += partition.in_window(batch.first, last)
-        if len(done) < len(batch.each):
+        if len(done) < len(runs):
             break
     return last, count
 
@@ -152,8 +153,8 @@ def _terminal_below(partition: SharePartition, offset: int) -> int:
         if batch.last < partition.start_offset:
             continue
         if batch.whole is None:
-            inside = batch.between(partition.start_offset, offset - 1)
-            count += sum(record.state.is_terminal for _, record in inside)
+            for first, last, record in batch.between(partition.start_offset, offset - 1):
+                count += last - first + 1 if record.state.is_terminal else 0
         elif batch.whole.state.is_terminal:
             count += partition.in_window(batch.first, min(offset - 1, batch.last))
     return count
@@ -191,10 +192,10 @@ def archive(
                 count += batch.count
                 continue
             batch.split()
-        for _, record in batch.between(start, end - 1):
+        for first, last, record in batch.cut_out(start, end - 1):
             if record.state is state:
                 record.archive()
-                count += 1
+                count += last - first + 1
     if counted:
         partition.delivery_complete_count += count
     return count > 0

@@ -47,14 +47,16 @@ def archive_letters(partition: SharePartition, letters: Sequence[DeadLetters]) -
     letters are then written again (SharePartition.initiateDLQAndArchive).
     """
     archived: list[StateBatch] = []
-    for first, last, delivery_count, _ in letters:
-        batch = partition.floor(first)
-        record = None if batch is None else batch.whole or batch.each[first - batch.first]
-        if record is None or record.state is not RecordState.ARCHIVING:
+    for letter in letters:
+        batch = partition.floor(letter.first)
+        if batch is None:
             continue
-        record.archive()
-        partition.delivery_complete_count += partition.in_window(first, last)
-        archived.append(StateBatch(first, last, RecordState.ARCHIVED, delivery_count))
+        runs = batch.states() if batch.whole is not None else batch.cut_out(letter.first, letter.last)
+        for first, last, record in runs:
+            if record.state is RecordState.ARCHIVING:
+                record.archive()
+                partition.delivery_complete_count += partition.in_window(first, last)
+                archived.append(StateBatch(first, last, RecordState.ARCHIVED, letter.delivery_count))
     return Result(write=write_of(partition, archived, Writing([], ())))
 
 
@@ -62,12 +64,13 @@ def finish(partition: SharePartition, pending: Pending, *, committed: bool, now_
     """Keep or revert changes. Return whether a record is available now."""
     became_available = False
     limit = partition.limits.delivery_count_limit
-    for record, batch in pending:
-        record.complete(committed=committed, delivery_count_limit=limit, now_ms=now_ms)
-        if record.state is RecordState.AVAILABLE:
-            became_available = True
-        if not committed and RecordState(batch.delivery_state).is_terminal and not record.state.is_terminal:
-            partition.delivery_complete_count -= partition.in_window(batch.first_offset, batch.last_offset)
+    for changed, batch in pending:
+        for first, last, record in changed.parts(batch.first_offset, batch.last_offset):
+            record.complete(committed=committed, delivery_count_limit=limit, now_ms=now_ms)
+            if record.state is RecordState.AVAILABLE:
+                became_available = True
+            if not committed and RecordState(batch.delivery_state).is_terminal and not record.state.is_terminal:
+                partition.delivery_complete_count -= partition.in_window(first, last)
     if became_available:
         partition.may_have_available = True
     return became_available
