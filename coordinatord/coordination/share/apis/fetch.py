@@ -322,8 +322,9 @@ class _PendingShareFetch:
             elif left > 0:
                 try:
                     found = read(
-                        partition, offset, read_bytes, at_least_one=at_least_one, committed_only=self.committed_only
-                    )
+                        partition, offset, max(offset, actor.share.end_offset + 1) + left - 1, read_bytes,
+                        at_least_one=at_least_one, committed_only=self.committed_only,
+                    )  # fmt: skip
                 except UNREADABLE as failure:
                     data.error_code = partition.cannot_read(failure)
                     continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from coordinatord.broker.topics.partition import Partition
 from coordinatord.broker.topics.producers import Aborted
@@ -11,6 +11,10 @@ from kafka_wire.records.batch import TRANSACTIONAL, BatchHeader, control_type, i
 from kafka_wire.records.control import ControlType
 
 Data = bytes | memoryview
+
+READ_BYTES: Final = 64 * 1024
+"""The most bytes that are read at a time, unless a batch is larger: a fetch asks for 50 MB, and acquires some records.
+"""
 
 
 class Batches(NamedTuple):
@@ -43,24 +47,34 @@ def end_offset(partition: Partition, *, committed_only: bool) -> int:
 
 
 def read(
-    partition: Partition, offset: int, max_bytes: int, *, at_least_one: bool, committed_only: bool
+    partition: Partition, offset: int, last: int, max_bytes: int, *, at_least_one: bool, committed_only: bool
 ) -> Batches | None:
-    """Return the batches from `offset` on, None if there are none. Raises what reads of a damaged log raise."""
+    """Return the batches from `offset` to the one that contains `last`, or at least the first one, in `max_bytes` bytes
+    unless `at_least_one` is larger. None if there are none. Raises what reads of a damaged log raise.
+    """
     end = end_offset(partition, committed_only=committed_only)
-    if offset >= end or (not max_bytes and not at_least_one):
-        return None
-    data = partition.log.read(offset, max_bytes, at_least_one=at_least_one)
+    parts: list[Data] = []
     headers: list[tuple[int, BatchHeader]] = []
-    size = 0
-    for at, header in iterate_batches(data):
-        if header.base_offset >= end:
+    size, next_offset = 0, offset
+    while next_offset < end and (next_offset <= last or not headers):
+        left = max_bytes - size
+        must_fit = bool(headers) or not at_least_one
+        part = partition.log.read(next_offset, min(READ_BYTES, left)) if left > 0 or not must_fit else b""
+        if must_fit and len(part) > left:
             break
-        headers.append((at, header))
-        size = at + header.size
+        begin = size
+        for at, header in iterate_batches(part):
+            if header.base_offset >= end or (headers and header.base_offset > last):
+                break
+            headers.append((begin + at, header))
+            size = begin + at + header.size
+        if size == begin:
+            break
+        parts.append(part if size == begin + len(part) else part[: size - begin])
+        next_offset = headers[-1][1].next_offset
     if not headers:
         return None
-    if size < len(data):
-        data = bytes(data[:size])
+    data = bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
     aborted: list[OffsetRange] = []
     if committed_only and partition.has_aborted:
         transactions = partition.aborted_transactions(offset, headers[-1][1].next_offset)
