@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
-import json
 import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from rich.console import Console
 
-from bench import __main__ as bench
 from bench import frames, groups, report, rows, runner
 from bench.__main__ import END, begin, put_into_readme
 from bench.generator import Flow, WrongAnswer, percentiles_ms
@@ -168,37 +164,6 @@ def test_a_missed_target_is_marked(tmp_path: Path) -> None:
     picture = tmp_path / "run.png"
     draw(run, picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_run_that_is_ended_keeps_the_rows_that_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And those of an earlier run, with --merge."""
-    out = tmp_path / "run.json"
-    told: list[object] = ["first", "second", KeyboardInterrupt()]
-
-    def run_row(arena: Arena, row: Row, *_: object) -> runner.Json:
-        what = told.pop(0)
-        if isinstance(what, KeyboardInterrupt):
-            raise what
-        return {"name": row.name, "told": what}
-
-    monkeypatch.setattr(runner, "run_row", run_row)
-    monkeypatch.setattr(bench, "pin", lambda pid, cores: None)
-    monkeypatch.setattr(bench, "preferred", contextlib.nullcontext)
-    out.write_text(json.dumps({"rows": [{"name": "start", "told": "before"}], "absent": [], "took_s": 5.0}))
-    asked = ["--only", "heartbeat", "--only", "timers", "--only", "start", "--merge", "--out", str(tmp_path / "run")]
-    assert CliRunner().invoke(bench.main, asked).exit_code == 1
-    run = json.loads(out.read_text())
-    assert {row["name"]: row["told"] for row in run["rows"]} == {
-        "heartbeat": "first",
-        "timers": "second",
-        "start": "before",
-    }
-    assert run["took_s"] >= 5.0
-
-
-def test_a_figure_of_some_rounds_only_is_nothing_in_the_others() -> None:
-    samples = [Sample(1.0, also={"a": 3.0}), Sample(1.0, also={"a": 5.0, "b": 2.0}), Sample(1.0, also={"a": 4.0})]
-    assert runner.put_together(OURS, samples)["also"] == {"a": 4.0, "b": 0.0}
 
 
 def test_percentiles_weigh_each_latency_with_its_requests() -> None:

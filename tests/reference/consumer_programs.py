@@ -11,7 +11,6 @@ Nothing in these programs waits, so a thousand take minutes. Needs Java 17 and M
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import base64
 import contextlib
@@ -22,8 +21,9 @@ import lzma
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ from tests.reference.consumer_player import Choices, ConsumerPlayer, Played
 from tests.reference.consumer_steps import SETTINGS, SHARED, Program, program
 from tests.reference.in_process import HOST, run, running_in_process
 from tests.reference.random_player import Connect, Told
-from tests.reference.random_programs import NO_EXPIRY, broker_with, say
+from tests.reference.random_programs import NO_EXPIRY, broker_with, options_of, say, shrink
 from tests.reference.record import coordinator_ready
 
 AT_ONCE = 24
@@ -209,10 +209,19 @@ def compare(libs: Path, programs: list[Program], minutes: float, shrink_first: i
             continue
         with broker_with(libs, settings) as broker:
             found = _compare(broker, chosen, policy, until_s, outcome, exact)
+            differing = partial(_differing, broker, settings, exact)
             for one in found:
                 is_short = len(outcome.found) >= shrink_first
-                outcome.found.append(one if is_short else shrink(broker, one, settings, exact))
+                outcome.found.append(one if is_short else shrink(one, differing, rounds=8))
     return outcome
+
+
+def _differing(
+    broker: KafkaBroker, settings: Mapping[str, str], exact: bool, candidates: list[Program]
+) -> list[Difference]:
+    stories, topic_ids = asyncio.run(on_kafka(broker, candidates, time.monotonic() + 600))
+    pairs = [(it, story) for it, story in zip(candidates, stories, strict=True) if story is not None]
+    return differences(pairs, topic_ids, settings, exact)
 
 
 def _compare(
@@ -249,31 +258,6 @@ def _compare(
             break
     outcome.told[policy], outcome.topic_ids[policy] = told, topic_ids
     return found
-
-
-def shorter(it: Program) -> Iterator[Program]:
-    """The program without some of its steps: halves, quarters, ... and single ones."""
-    size = len(it.steps) // 2
-    while size:
-        for start in range(0, len(it.steps), size):
-            yield replace(it, steps=it.steps[:start] + it.steps[start + size :])
-        size = size // 2 if size > 1 else 0
-
-
-def shrink(
-    broker: KafkaBroker, one: Difference, settings: Mapping[str, str], exact: bool, rounds: int = 8
-) -> Difference:
-    """Leave out steps for as long as the stories still differ; all candidates of a round are played at once."""
-    for _ in range(rounds):
-        candidates = list(shorter(one.program))
-        stories, topic_ids = asyncio.run(on_kafka(broker, candidates, time.monotonic() + 600))
-        pairs = [(it, story) for it, story in zip(candidates, stories, strict=True) if story is not None]
-        found = differences(pairs, topic_ids, settings, exact)
-        if not found:
-            break
-        one = min(found, key=lambda each: len(each.program.steps))
-        say(f"program {one.program.seed}: {len(one.program.steps)} steps still differ")
-    return one
 
 
 # Recordings
@@ -340,12 +324,7 @@ def replayed(share: Iterable[int], path: Path = RECORDINGS, exact: bool = False)
 
 
 def main(arguments: list[str]) -> int:
-    options = argparse.ArgumentParser(prog="python -m tests.reference.consumer_programs")
-    options.add_argument("--seed", type=int, nargs="+", help="these programs alone")
-    options.add_argument("--first", type=int, default=1, help="the first seed")
-    options.add_argument("--count", type=int, default=1_000, help="how many programs")
-    options.add_argument("--minutes", type=float, default=30, help="begin no program after that")
-    options.add_argument("--shrink", type=int, default=3, help="make that many differences small")
+    options = options_of("consumer_programs")
     options.add_argument("--exact", action="store_true", help="our assignors' own results count")
     options.add_argument("--record", action="store_true", help="record what Kafka tells")
     given = options.parse_args(arguments)

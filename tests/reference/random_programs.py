@@ -24,11 +24,11 @@ import lzma
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from unittest import mock
 
 from coordinatord.coordination.group.classic import step as classic
@@ -57,6 +57,8 @@ no answer names, and of two members it takes either one, by a hash of their rand
 """
 TIE_MS = 100
 """Timers that end within this time may end in another order elsewhere."""
+D = TypeVar("D", bound=Any)
+"""A difference of either kind of program."""
 RUNS = itertools.count(1)
 """Each run has groups of its own, whoever asks for it."""
 
@@ -309,8 +311,14 @@ def _compare(
             missed = [one for one in found if one.program.seed not in once_more]
             found = missed + differences(list(once_more.values()), settings)
             told |= once_more
+
+    def differing(candidates: list[Program]) -> list[Difference]:
+        played = asyncio.run(_on_ready_kafka(broker, candidates))
+        pairs = [(it, story) for it, story in zip(candidates, played, strict=True) if story is not None]
+        return differences(pairs, settings)
+
     for number, one in enumerate(found):
-        outcome.found.append(shrink(broker, one, settings) if number < shrink_first else one)
+        outcome.found.append(shrink(one, differing) if number < shrink_first else one)
     return list(told.values())
 
 
@@ -333,7 +341,7 @@ async def _on_ready_kafka(broker: KafkaBroker, programs: list[Program], at_once:
     return list(await asyncio.gather(*(kafka.play(it) for it in programs)))
 
 
-def shorter(it: Program) -> Iterator[Program]:
+def shorter(it: Any) -> Iterator[Any]:
     """The program without some of its steps: halves, quarters, ... and single ones."""
     size = len(it.steps) // 2
     while size:
@@ -342,13 +350,12 @@ def shorter(it: Program) -> Iterator[Program]:
         size = size // 2 if size > 1 else 0
 
 
-def shrink(broker: KafkaBroker, one: Difference, settings: Mapping[str, str], rounds: int = 12) -> Difference:
-    """Leave out steps for as long as the stories still differ; all candidates of a round are played at once."""
+def shrink(one: D, differing: Callable[[list[Any]], list[D]], rounds: int = 12) -> D:
+    """Leave out steps for as long as the stories still differ; all candidates of a round are played at once, and
+    `differing` returns those of which both stories differ.
+    """
     for _ in range(rounds):
-        candidates = list(shorter(one.program))
-        stories = asyncio.run(_on_ready_kafka(broker, candidates))
-        pairs = [(it, story) for it, story in zip(candidates, stories, strict=True) if story is not None]
-        found = differences(pairs, settings)
+        found = differing(list(shorter(one.program)))
         if not found:
             break
         one = min(found, key=lambda each: len(each.program.steps))
@@ -403,13 +410,19 @@ def recordings(path: Path = RECORDINGS) -> list[tuple[Program, Played]]:
     ]
 
 
-def main(arguments: list[str]) -> int:
-    options = argparse.ArgumentParser(prog="python -m tests.reference.random_programs")
+def options_of(module: str) -> argparse.ArgumentParser:
+    """Return the options that both kinds of programs have."""
+    options = argparse.ArgumentParser(prog=f"python -m tests.reference.{module}")
     options.add_argument("--seed", type=int, nargs="+", help="these programs alone")
     options.add_argument("--first", type=int, default=1, help="the first seed")
     options.add_argument("--count", type=int, default=1_000, help="how many programs")
     options.add_argument("--minutes", type=float, default=30, help="begin no program after that")
     options.add_argument("--shrink", type=int, default=3, help="make that many differences small")
+    return options
+
+
+def main(arguments: list[str]) -> int:
+    options = options_of("random_programs")
     options.add_argument("--record", action="store_true", help="record a thousand programs")
     options.add_argument("--record-quick", action="store_true", help="record the twenty of the quick tests")
     given = options.parse_args(arguments)

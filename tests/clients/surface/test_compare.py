@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,12 @@ import pytest
 
 from tests.clients.families import toolchains
 from tests.clients.families.clients import CLIENTS
-from tests.clients.surface.compare import Row, problems, rows
+from tests.clients.surface.compare import problems, rows
 from tests.clients.surface.counting_proxy import Heads
 from tests.clients.surface.differences import KNOWN
 from tests.clients.surface.families import FAMILIES, PROGRAMS, Family
-from tests.clients.surface.outcome import Outcome, canonical, parsed
-from tests.clients.surface.table import PAGE, page_with, section, sections
+from tests.clients.surface.outcome import Outcome, canonical
+from tests.clients.surface.table import PAGE, sections
 
 FAMILY = Family(FAMILIES[0].name, "1.0", FAMILIES[0].command)
 
@@ -42,14 +41,6 @@ def test_what_differs_from_run_to_run_is_taken_out(said: Any, told: Any) -> None
     assert canonical(said, "word") == told
 
 
-def test_a_line_of_a_program_is_read() -> None:
-    line = {"part": "admin", "method": "close", "outcome": "error", "detail": "Gone", "began": 1.5, "ended": 2.0}
-    assert parsed(json.dumps(line), "word") == Outcome("admin", "close", "", "error", "Gone", 1.5, 2.0)
-    assert parsed(json.dumps(line | {"case": "twice"}), "word").key == "admin.close: twice"
-    with pytest.raises(AssertionError):
-        parsed(json.dumps(line | {"outcome": "fine"}), "word")
-
-
 def test_what_differs_must_be_listed_and_what_is_listed_must_differ() -> None:
     known = {"admin.b": "why", "admin.c": "why", "admin.gone": "why"}
     kafka = [outcome("a", 1), outcome("b", 1), outcome("c", 1), outcome("d", 1), outcome("e", "X", "error")]
@@ -63,12 +54,6 @@ def test_what_differs_must_be_listed_and_what_is_listed_must_differ() -> None:
     ]
 
 
-def test_a_failure_shows_where_results_part() -> None:
-    kafka, ours = {"a": [1, {"b": 2}], "c": 3}, {"a": [1, {"b": 5}]}
-    (found,) = problems([Row("admin.x", outcome("x", kafka), outcome("x", ours))], {})
-    assert found.splitlines()[3:] == ["  /a/1/b: 2 | 5", "  /c: 3 | (absent)"]
-
-
 def test_a_method_that_nobody_calls_is_a_problem() -> None:
     new = [outcome("new_method", outcome="not covered")]
     (found,) = problems(rows(new, new, {}), {})
@@ -80,20 +65,6 @@ def test_both_runs_must_make_the_same_calls_once() -> None:
         rows([outcome("a"), outcome("b")], [outcome("a")], {})
     with pytest.raises(AssertionError, match="called twice"):
         rows([outcome("a")] * 2, [outcome("a")] * 2, {})
-
-
-def test_a_section_tells_each_call_once() -> None:
-    same = [outcome("a"), outcome("b", "X", "error", "a case")]
-    local = outcome("c", "known to the client", "local")
-    other = Row("admin.d", outcome("d", 1), outcome("d", "No", "error"), "not served")
-    text = section(FAMILY, [*rows([*same, local], [*same, local], {}), other])
-    assert "4 methods, 4 calls: 2 have the same result, 1 a different one, 1 send nothing to a broker" in text
-    assert "| admin.d | ok | No | not served |" in text
-    assert "- admin: `a`, `b` (a case: X)" in text
-    assert "`admin.c` (known to the client)" in text
-    page = page_with("", FAMILY, text)
-    assert sections(page) == {FAMILY.name: text}
-    assert page_with(page, FAMILY, text) == page
 
 
 def test_the_page_tells_of_each_family_and_of_each_listed_difference() -> None:
