@@ -16,16 +16,17 @@ import random
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
-from coordinatord.broker.log import LogConfig, LogDamaged, PartitionLog, ReplayedBatch, replay
+from coordinatord.broker.log import LogConfig, PartitionLog, ReplayedBatch, replay
 from coordinatord.broker.log.cleaner import CleanerSettings
 from coordinatord.broker.log.simulated_disk import CrashKind, SimulatedCrash, SimulatedDisk
 from coordinatord.broker.log.writer import FlushPolicy
 from kafka_wire.records.batch import NO_SEQUENCE, TRANSACTIONAL, BatchBuilder, KeyValue, build_control_batch
 from kafka_wire.records.compression import Compression
 from kafka_wire.records.control import ControlType
-from tests.broker.log.history import Violated
+from tests.broker.log.history import Violated, played
 from tests.broker.log.world import PATH, World
 
 KEYS = [b"k%d" % number for number in range(12)]
@@ -394,21 +395,7 @@ class CompactedHistory:
             raise Violated(f"{log.topic}: producers wrote {wanted} last, {found} is there")
 
 
-def run(seed: int, flush: FlushPolicy = "always", kind: CrashKind = "power") -> CompactedHistory:
-    """One history. A violation names the command that repeats it."""
-    history = CompactedHistory(seed, flush, kind)
-    try:
-        history.run()
-    except LogDamaged as damage:
-        if flush != "never" or kind != "power":
-            raise Violated(f"{damage}; repeat: {_command(seed, flush, kind)}") from damage
-    except Exception as error:
-        raise Violated(f"{error!r}; repeat: {_command(seed, flush, kind)}") from error
-    return history
-
-
-def _command(seed: int, flush: FlushPolicy, kind: CrashKind) -> str:
-    return f"python -m tests.broker.log.compacted_history {seed} {flush} {kind}"
+run = partial(played, CompactedHistory)
 
 
 if __name__ == "__main__":

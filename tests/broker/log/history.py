@@ -11,6 +11,8 @@ import random
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
 
 from coordinatord.broker.log import LogConfig, LogDamaged, PartitionLog, leader_epoch_cache
 from coordinatord.broker.log.simulated_disk import CrashKind, SimulatedCrash, SimulatedDisk
@@ -19,6 +21,7 @@ from kafka_wire.records.batch import KeyValues, build_batch
 from tests.broker.log.lookups import greatest
 from tests.broker.log.world import World, contents
 
+H = TypeVar("H")
 Content = list[tuple[int, bytes | None, bytes | None]]
 
 
@@ -242,19 +245,29 @@ class History:
             raise Violated(f"{name}: records without a greatest timestamp")
 
 
-def run(seed: int, flush: FlushPolicy = "always", kind: CrashKind = "power") -> History:
-    """One history. A violation names the command that repeats it."""
-    history = History(seed, flush, kind)
+def played(
+    make: Callable[[int, FlushPolicy, CrashKind], H],
+    seed: int,
+    flush: FlushPolicy = "always",
+    kind: CrashKind = "power",
+    lives: int = 4,
+) -> H:
+    """Run one history. A violation names the command that repeats it."""
+    history: Any = make(seed, flush, kind)
+    command = f"python -m {make.__module__} {seed} {flush} {kind}"
     try:
-        history.run()
+        history.run(lives)
     except LogDamaged as damage:
         # After a power failure nobody can tell what log.flush=never left behind: refusing is right, losing silently
         # is not.
         if flush != "never" or kind != "power":
-            raise Violated(f"{damage}; repeat: python -m tests.broker.log.history {seed} {flush} {kind}") from damage
+            raise Violated(f"{damage}; repeat: {command}") from damage
     except Exception as error:
-        raise Violated(f"{error!r}; repeat: python -m tests.broker.log.history {seed} {flush} {kind}") from error
-    return history
+        raise Violated(f"{error!r}; repeat: {command}") from error
+    return history  # type: ignore[no-any-return]
+
+
+run = partial(played, History)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ crashes: nothing acknowledged is lost, whoever has written it.
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 import pytest
 
@@ -17,7 +18,7 @@ from coordinatord.broker.log.worker_checkpoints import WorkerShare, hand_out, pu
 from coordinatord.broker.log.writer import FlushPolicy
 from coordinatord.transport.cluster.nodes import Nodes
 from kafka_wire.records.batch import KeyValues
-from tests.broker.log.history import Expected
+from tests.broker.log.history import Expected, played
 from tests.broker.log.world import PATH, World, contents
 from tests.server.workers.test_shares import SharedHistory
 
@@ -99,15 +100,7 @@ class MovingHistory(SharedHistory):
         self._check_one(worlds[taker], name, self.expected.setdefault(name, Expected()))
 
 
-def run(seed: int, flush: FlushPolicy = "always", kind: CrashKind = "power") -> MovingHistory:
-    history = MovingHistory(seed, flush, kind)
-    try:
-        history.run(lives=6)
-    except Exception as error:
-        raise AssertionError(
-            f"python -m tests.server.workers.test_hand_over {seed} {flush} {kind}: {error!r}"
-        ) from error
-    return history
+run = partial(played, MovingHistory, lives=6)
 
 
 @pytest.mark.parametrize(

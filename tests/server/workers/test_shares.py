@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from coordinatord.broker.log.worker_checkpoints import WorkerShare, hand_out, pu
 from coordinatord.broker.log.writer import FlushPolicy
 from coordinatord.transport.cluster.nodes import Nodes
 from kafka_wire.records.batch import KeyValues
-from tests.broker.log.history import History
+from tests.broker.log.history import History, played
 from tests.broker.log.world import PATH, World, contents
 
 TOPICS = 5
@@ -98,13 +99,7 @@ class SharedHistory(History):
         self.kills += 1
 
 
-def run(seed: int, flush: FlushPolicy = "always", kind: CrashKind = "power") -> SharedHistory:
-    history = SharedHistory(seed, flush, kind)
-    try:
-        history.run(lives=6)
-    except Exception as error:
-        raise AssertionError(f"python -m tests.server.workers.test_shares {seed} {flush} {kind}: {error!r}") from error
-    return history
+run = partial(played, SharedHistory, lives=6)
 
 
 @pytest.mark.parametrize(
