@@ -74,7 +74,7 @@ $(VENV)/.spark: pyproject.toml | $(BIN)/python
 $(VENV)/.pipeline: pyproject.toml | $(BIN)/python
 	@$(BIN)/python -c 'import runpy, sys; sys.exit(runpy.run_path("coordinatord/monitoring/pipeline/source/java.py")["java_problem"]())'
 	@echo "installing Spark into $(VENV): 0.6 GB to download, 1.2 GB on disk (make pipeline, once)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,plot]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark]'
 	@touch $@ $(VENV)/.run
 
 $(VENV)/.postgresql: pyproject.toml | $(BIN)/python

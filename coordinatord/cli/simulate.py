@@ -128,8 +128,6 @@ def _tell(at_ms: int | None, text: str) -> None:
 def _sweep(scenario: Scenario, swept: tuple[str, ...], html: Path | None, as_json: bool, trace: bool) -> None:
     if trace:
         raise BadScenario("--trace shows a single run: leave out --sweep")
-    if html is not None:
-        page.check_plotly()
     wanted = sweeps.scenarios(scenario, [parse_sweep(text) for text in swept])
     runs: list[sweeps.Run] = []
     for number, (settings, each) in enumerate(wanted, 1):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from coordinatord.base.html_page import document
+from coordinatord.base.html_page import document, table, tr
 from coordinatord.testing.conform.outcome import Outcome, Verdict, asked, difference
 from coordinatord.testing.conform.report import Tally, by_api, by_chapter, reference, tally
 
@@ -19,44 +19,37 @@ def page(outcomes: Sequence[Outcome], broker: str, when: str) -> str:
         "<main>",
         f"<h1>Group protocol of {escape(broker)}</h1>",
         f'<p class="lead">{whole.same} of {whole.played} stories have the answers of {reference(outcomes)}; '
-        f"{whole.differs} differ, {whole.not_played} could not be played.</p>",
+        f"{whole.differs} {'differs' if whole.differs == 1 else 'differ'}, {whole.not_played} could not be played.</p>",
         f'<p class="soft small">{escape(when)}</p>',
         "<h2>By subject</h2>",
-        _table("Subject", by_chapter(outcomes)),
+        _table("subject", by_chapter(outcomes)),
         "<h2>By API</h2>",
         _table("API", by_api(outcomes)),
     ]
     if differing:
         parts += ["<h2>Different answers</h2>", *(_story(outcome) for outcome in differing)]
     if skipped:
-        parts += ["<h2>Not played</h2>", '<div class="table"><table><tr><th>Story</th><th>Why</th></tr>']
-        parts += [
-            f"<tr><td>{escape(outcome.story.name)}</td><td>{escape(outcome.why)}</td></tr>" for outcome in skipped
-        ]
-        parts.append("</table></div>")
+        rows = (tr([(escape(outcome.story.name), ""), (escape(outcome.why), "")]) for outcome in skipped)
+        parts += ["<h2>Not played</h2>", table("Stories that were not played", ["story", "why"], rows)]
     return document(f"Group protocol: {broker}", "\n".join([*parts, "</main>"]))
 
 
-def _table(head: str, rows: Sequence[Tally]) -> str:
-    with_kip = any(row.kip for row in rows)
-    kip = "<th>KIP</th>" if with_kip else ""
-    counts = "".join(f'<th class="n">{name}</th>' for name in ("same", "differ", "not played"))
-    out = [
-        '<div class="table"><table>',
-        f"<tr><th>{head}</th>{kip}<th></th>{counts}</tr>",
-    ]
-    for row in rows:
-        number = f'<td class="w">{escape(row.kip)}</td>' if with_kip else ""
-        counts = "".join(f'<td class="n">{count or "·"}</td>' for count in (row.same, row.differs, row.not_played))
-        out.append(f"<tr><td>{escape(row.name)}</td>{number}<td>{_bar(row)}</td>{counts}</tr>")
-    return "\n".join([*out, "</table></div>"])
+def _table(head: str, tallies: Sequence[Tally]) -> str:
+    with_kip = any(each.kip for each in tallies)
+    rows = []
+    for each in tallies:
+        counts = [(str(number or "·"), "n") for number in (each.same, each.differs, each.not_played)]
+        kip = [(escape(each.kip), "w")] if with_kip else []
+        rows.append(tr([(escape(each.name), ""), *kip, (_bar(each), ""), *counts]))
+    heads = [head, *(["KIP"] if with_kip else []), "share", "n:same", "n:differ", "n:not played"]
+    return table(f"Stories by {head}", heads, rows)
 
 
-def _bar(row: Tally) -> str:
-    total = row.played + row.not_played
-    pieces = (("same", row.same), ("differs", row.differs), ("none", row.not_played))
+def _bar(each: Tally) -> str:
+    total = each.played + each.not_played
+    pieces = (("same", each.same), ("differs", each.differs), ("none", each.not_played))
     spans = "".join(f'<span class="{name}" style="width:{100 * n / total:.1f}%"></span>' for name, n in pieces if n)
-    told = f"{row.same} same, {row.differs} differ, {row.not_played} not played"
+    told = f"{each.same} same, {each.differs} differ, {each.not_played} not played"
     return f'<span class="share" role="img" aria-label="{told}">{spans}</span>'
 
 
@@ -67,7 +60,9 @@ def _story(outcome: Outcome) -> str:
     ]
     for answered in outcome.differing:
         lines = "\n".join(_line(line) for line in difference(answered))
-        out.append(f"<p>{escape(asked(answered.step))}</p><pre>{escape(answered.step.source)}\n\n{lines}</pre>")
+        out.append(
+            f"<p>{escape(asked(answered.step))}</p><pre tabindex=0>{escape(answered.step.source)}\n\n{lines}</pre>"
+        )
         if answered.is_like_coordinatord:
             out.append(f'<p class="soft small">coordinatord gives this answer, too: {escape(answered.step.reason)}</p>')
     if outcome.why:

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from coordinatord.cli import cli
-from coordinatord.testing.simulation import page, report
+from coordinatord.testing.simulation import report
 from coordinatord.testing.simulation.report import Report
 from coordinatord.testing.simulation.scenario import OPTIONS, SEVERAL, Scenario, attribute, build, parse_option, written
 from coordinatord.testing.simulation.sweep import Run, advice, simulate, text
@@ -221,16 +221,8 @@ def test_two_sweeps_are_a_grid_in_one_file_that_needs_nothing_else(tmp_path: Pat
     assert result.output.splitlines()[-1] in own.replace("&#x27;", "'")
     assert "src=" not in own, "nothing is loaded from elsewhere"
     assert "http" not in own
-    assert own.count("plotly-graph-div") == 6
-
-
-def test_without_plotly_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(page.importlib.util, "find_spec", lambda _name: None)
-    result = run(*SHORT, "--sweep", "session=10s,20s", "--html", str(tmp_path / "x.html"))
-    assert result.exit_code == 2
-    assert result.output == (
-        "coordinatord: --html draws with plotly, which is not installed: pip install 'coordinatord[plot]'.\n"
-    )
+    assert own.count("<figure") == 6
+    assert own.count("<tr class=best>") == 1
 
 
 def test_a_group_that_cannot_form_is_a_sentence_too() -> None:

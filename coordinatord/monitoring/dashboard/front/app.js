@@ -85,7 +85,7 @@ const tick = () => {
   if (!head) return;
   $("cluster").textContent = clean(head.cluster);
   const age = now() - head.at_ms;
-  $("moment").textContent = !head.at_ms ? "no data yet" : `state at ${clock(head.at_ms, now())}, ${embedded ? "from the offsets log" : age < 10000 ? "live" : span(age) + " old"}${paused ? ", paused" : ""}`;
+  $("moment").textContent = !head.at_ms ? "no data yet" : `state at ${clock(head.at_ms, embedded ? 0 : now())}, ${embedded ? "from the offsets log" : age < 10000 ? "live" : span(age) + " old"}${paused ? ", paused" : ""}`;
   for (const bar of document.querySelectorAll("[data-at]")) {
     const left = bar.dataset.at - now(), share = Math.min(1, Math.max(0, left / bar.dataset.lasts));
     bar.querySelector("i").style.width = `${100 * share}%`;
@@ -118,6 +118,24 @@ $("pause").addEventListener("click", () => {
   tick();
 });
 addEventListener("visibilitychange", () => { document.hidden ? clearTimeout(timer) : poll(); });
+// On paper everything is open; a report has its groups in full below the list of all.
+addEventListener("beforeprint", () => {
+  onPaper = document.documentElement.dataset.paper = true;
+  draw();
+  if (embedded && !route().kind) {
+    const paper = el("div", {id: "paper"}, Object.values(embedded.group).map(group => el("section", null, groupParts(group, now(), PAPER))));
+    for (const each of paper.querySelectorAll("[id]")) each.removeAttribute("id");
+    $("main").append(paper);
+  }
+  for (const each of document.querySelectorAll("details:not([open])")) each.open = each.dataset.closed = true;
+});
+addEventListener("afterprint", () => {
+  onPaper = false;
+  delete document.documentElement.dataset.paper;
+  if ($("paper")) $("paper").remove();
+  for (const each of document.querySelectorAll("[data-closed]")) each.open = false;
+  draw();
+});
 if (embedded) {
   $("pause").hidden = true;
   state.head = embedded;

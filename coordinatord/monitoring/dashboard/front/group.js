@@ -1,8 +1,12 @@
 "use strict";
 // The page of a group: verdict, what it means, what to do; partitions; lag and members over time; rebalances.
 
-const drawGroup = (group, now) => {
-  const width = Math.max(280, Math.min(1300, $("main").clientWidth)), from = axisOf(group, now);
+const drawGroup = (group, now) => put($("view"), back(), ...groupParts(group, now, onPaper ? PAPER : Math.max(280, Math.min(1300, $("main").clientWidth))));
+
+const PAPER = 700;  // the width of plots on paper
+
+const groupParts = (group, now, width) => {
+  const from = axisOf(group, now);
   const parts = [el("h2", {id: "name"}, folded(group.id), " ", badge(group)),
     el("div", {class: `verdict ${look(group)}`}, el("p", {class: "why"}, group.why),
       el("p", null, el("b", null, "It means: "), group.means, "."), el("p", null, el("b", null, "What to do: "), group.do, "."))];
@@ -25,7 +29,7 @@ const drawGroup = (group, now) => {
   if (over.length) parts.push(el("h3", null, "Earlier events"), ...over.map(each => happened(each, now)));
   parts.push(el("h3", null, "Rebalances by cause, latest first"), group.rebalances.length ? el("div", {id: "rebalances"}, causes(group.rebalances, now))
     : el("p", {class: "soft"}, "None is known."));
-  put($("view"), el("nav", {"aria-label": "Back"}, el("a", {href: "#/", "data-key": "back"}, "← all groups")), ...parts);
+  return parts;
 };
 
 const heading = (name, rows, total) => el("h3", null, total > rows.length ? `${name}, the worst ${rows.length} of ${count(total)}` : name);

@@ -6,7 +6,7 @@ const COLUMNS = [["group", row => row.id], ["status", row => row.order], ["reaso
   ["time lag", row => -(row.time_lag_ms ?? -1)], ["members", row => -(row.members ?? -1)],
   ["last commit", row => -(row.last_commit_ms ?? 0)], ["last hour", null]];
 const shownIncidents = new Set(), shownFolds = new Set();
-let items = [], drawnFrom = -1, drawnUntil = -1;
+let items = [], drawnFrom = -1, drawnUntil = -1, onPaper = false;  // on paper all rows are shown, and all folds are open
 
 const matches = (row, words) => {
   const told = [row.id, row.status, row.why, ...row.topics, ...row.clients, ...row.hosts].join(" ").toLowerCase();
@@ -35,7 +35,7 @@ const arranged = (rows, incidents, wanted) => {
     else list.push({row});
   }
   for (const [name, alike] of calm) list.push({fold: name, rows: alike});
-  return list.flatMap(each => each.incident && shownIncidents.has(each.incident.id) || each.fold && shownFolds.has(each.fold)
+  return list.flatMap(each => each.rows && (onPaper || each.incident && shownIncidents.has(each.incident.id) || shownFolds.has(each.fold))
     ? [each, ...each.rows.map(row => ({row, inner: true}))] : [each]);
 };
 
@@ -88,8 +88,8 @@ const drawRows = (now, change) => {
   const list = $("groups");
   if (!list) return;
   const height = rowHeight(), top = list.tBodies[0].getBoundingClientRect().top;
-  const from = Math.max(0, Math.min(items.length, Math.floor(-top / height) - 10)) & ~1;
-  const until = Math.min(items.length, from + Math.ceil(innerHeight / height) + 24);
+  const from = onPaper ? 0 : Math.max(0, Math.min(items.length, Math.floor(-top / height) - 10)) & ~1;
+  const until = onPaper ? items.length : Math.min(items.length, from + Math.ceil(innerHeight / height) + 24);
   if (from === drawnFrom && until === drawnUntil) return;
   [drawnFrom, drawnUntil] = [from, until];
   list.setAttribute("aria-rowcount", items.length + 1);

@@ -9,13 +9,16 @@ import html
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
-from coordinatord.base.html_page import document
+from coordinatord.base.html_page import Cell, document, table, tr
+from coordinatord.monitoring.analysis.members import Event
 from coordinatord.monitoring.dashboard import details, overview
 from coordinatord.monitoring.dashboard.page import BODY, SCRIPTS, front_file
-from coordinatord.monitoring.dashboard.words import span
+from coordinatord.monitoring.dashboard.words import event_text, in_units, span
 from coordinatord.monitoring.pipeline.report.read import Row, Tables
 from coordinatord.monitoring.pipeline.report.views import LagHistory, view
 from coordinatord.monitoring.pipeline.run.progress import Progress
@@ -32,9 +35,6 @@ BOOTSTRAP = "BROKER:9092"
 
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 """The page may not load anything."""
-
-Cell = tuple[str, str]
-"""HTML and its CSS class."""
 
 
 def page(tables: Tables, progress: Progress | None = None) -> str:
@@ -106,7 +106,6 @@ def _changes(tables: Tables) -> Iterator[str]:
     if not tables.events:
         return
     ended = {_identity(row) for row in tables.events if row["change"] != "began"}
-    yield "<h2>Events while the log was followed</h2>"
     cells = (
         [
             (_moment(row["at_ms"]), "w"),
@@ -114,11 +113,12 @@ def _changes(tables: Tables) -> Iterator[str]:
             _change(row, is_open=row["change"] == "began" and _identity(row) not in ended),
             _group(row["group_id"]),
             (html.escape(f"{row['topic']}-{row['partition']}" if row["topic"] is not None else ""), "w"),
-            (html.escape(row["text"]), "t"),
+            (html.escape(in_units(row["text"])), "t"),
         ]
         for row in tables.events
     )
-    yield from _table(["seen", "what", "", "group", "partition", "in words"], cells, len(tables.events), "changes")
+    head = ["seen (UTC)", "what", "change", "group", "partition", "in words"]
+    yield from _table("Events while the log was followed", head, cells, len(tables.events), "changes")
 
 
 def _identity(row: Row) -> tuple[Any, ...]:
@@ -142,12 +142,12 @@ def _causes(tables: Tables) -> Iterator[str]:
             seconds[trigger] += (each["ended_ms"] - each["began_ms"]) / 1000
     if counts:
         order = sorted(counts, key=lambda trigger: (-seconds[trigger], -counts[trigger], trigger))
-        yield "<h2>Rebalances by cause, of the groups that are shown in full</h2>"
         cells = (
             [_text(trigger), (f"{counts[trigger]:,}", "n"), (_duration(1000 * seconds[trigger]), "n")]
             for trigger in order
         )
-        yield from _table(["cause", "n:rebalances", "n:the groups waited"], cells, len(order), "causes")
+        title, head = "Rebalances by cause, of the groups in full", ["cause", "n:rebalances", "n:the groups waited"]
+        yield from _table(title, head, cells, len(order), "causes")
 
 
 def _events(tables: Tables) -> Iterator[str]:
@@ -159,12 +159,21 @@ def _events(tables: Tables) -> Iterator[str]:
 
     rows = sorted(tables.rows["member_events"], key=place)
     if rows:
-        yield "<h2>Crash loops, storms, deployments</h2>"
         cells = (
-            [(_moment(row["began_ms"]), "w"), (row["kind"], "w"), _group(row["group_id"]), _text(row["text"])]
+            [
+                (_moment(row["began_ms"]), "w"),
+                (row["kind"], "w"),
+                _group(row["group_id"]),
+                _text(event_text(_event(row))),
+            ]
             for row in rows
         )
-        yield from _table(["began", "what", "group", "in words"], cells, len(rows))
+        head = ["began (UTC)", "what", "group", "in words"]
+        yield from _table("Crash loops, storms, deployments", head, cells, len(rows))
+
+
+def _event(row: Row) -> Event:
+    return Event(**{each.name: row[each.name] for each in fields(Event)})
 
 
 def _slo(tables: Tables) -> Iterator[str]:
@@ -176,8 +185,8 @@ def _slo(tables: Tables) -> Iterator[str]:
     if rows:
         first = rows[0]
         day = 1_440 * first["budget_minutes"] / (first["good_minutes"] + first["bad_minutes"])
-        yield f"<h2>Lag target: up to {first['lag_target']:,} records</h2>"
-        yield f"<p class=soft>{day:,.1f} minutes of a day may be bad: in them some partition has a larger lag.</p>"
+        title = f"Lag target: up to {first['lag_target']:,} records"
+        note = f"{day:,.1f} minutes of a day may be bad: in them some partition has a larger lag."
         cells = (
             [
                 _group(row["group_id"]),
@@ -187,7 +196,8 @@ def _slo(tables: Tables) -> Iterator[str]:
             ]
             for row in rows
         )
-        yield from _table(["group", "day", "n:bad minutes", "of the day's budget"], cells, len(rows), "slo")
+        head = ["group", "day", "n:bad minutes", "of the day's budget"]
+        yield from _table(title, head, cells, len(rows), "slo", note)
 
 
 def _spent(share: float) -> str:
@@ -204,7 +214,6 @@ def _expiring(tables: Tables) -> Iterator[str]:
             soonest[row["group_id"]] = row
     rows = sorted(soonest.values(), key=lambda row: row["expires_ms"])
     if rows:
-        yield "<h2>Offsets that will expire</h2>"
         cells = (
             [
                 _group(row["group_id"]),
@@ -214,26 +223,23 @@ def _expiring(tables: Tables) -> Iterator[str]:
             ]
             for row in rows
         )
-        yield from _table(["group", "first one", "n:", "counted from"], cells, len(rows))
+        head = ["group", "first one (UTC)", "n:when", "counted from"]
+        yield from _table("Offsets that will expire", head, cells, len(rows))
 
 
 # Cells and tables
 
 
 def _table(
-    head: Sequence[str], rows: Iterator[Sequence[Cell]], count: int, name: str = "", least: int = 0
+    title: str, head: Sequence[str], rows: Iterator[Sequence[Cell]], count: int, name: str = "", note: str = ""
 ) -> Iterator[str]:
-    """Yield a table. `n:` before a column's name right-aligns it. Shows at least `least` rows, if there are as many."""
-    most = max(MAX_ROWS, least)
-    cells = [f"<th class=n>{name[2:]}</th>" if name.startswith("n:") else f"<th>{name}</th>" for name in head]
-    yield f"<div class=table><table{f' id={name}' if name else ''}><tr>{''.join(cells)}</tr>"
-    for number, row in enumerate(rows):
-        if number == most:
-            break
-        yield "<tr>" + "".join(f"<td class='{kind}'>{text}</td>" for text, kind in row) + "</tr>"
-    yield "</table></div>"
-    if count > most:
-        yield f"<p class=soft>{count - most:,} more are in the tables.</p>"
+    """Yield a heading, a note and a table of MAX_ROWS rows at most."""
+    yield f"<h2>{html.escape(title)}</h2>"
+    if note:
+        yield f"<p class=soft>{html.escape(note)}</p>"
+    yield table(title, head, (tr(cells) for cells in islice(rows, MAX_ROWS)), name)
+    if count > MAX_ROWS:
+        yield f"<p class=soft>{count - MAX_ROWS:,} more are in the tables.</p>"
 
 
 def _group(name: str) -> Cell:

@@ -63,6 +63,14 @@ class Tab:
             assert time.monotonic() < deadline, condition
             time.sleep(0.05)
 
+    def violations(self, axe: str) -> list[str]:
+        """What axe-core, whose script is given, finds amiss."""
+        self.run(f"{axe}; 1")
+        found = self.run("axe.run(document).then(told => told.violations)")
+        return [
+            f"{each['id']}: {node['html'][:120]} {node['failureSummary']}" for each in found for node in each["nodes"]
+        ]
+
     def screenshot(self, path: Path, *, whole: bool = False) -> None:
         """PNG of what is to be seen, or of the whole page."""
         self.page.screenshot(path=path, full_page=whole)
