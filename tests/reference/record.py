@@ -30,7 +30,14 @@ from kafka_wire.api.heartbeat import HeartbeatRequest
 from kafka_wire.api.init_producer_id import InitProducerIdRequest
 from kafka_wire.errors import ErrorCode
 from tests.reference import differences
-from tests.reference.broker import EARLIER_VERSION, KAFKA_VERSION, KafkaBroker, kafka_libs, running_broker
+from tests.reference.broker import (
+    EARLIER_VERSION,
+    KAFKA_VERSION,
+    START_TIMEOUT_S,
+    KafkaBroker,
+    kafka_libs,
+    running_broker,
+)
 
 AT_ONCE = 24
 TRANSACTION = 1
@@ -73,7 +80,7 @@ async def play_on(broker: KafkaBroker, stories: list[Story]) -> list[list[list[s
     return await asyncio.gather(*(play(story) for story in stories))
 
 
-async def coordinator_ready(broker: KafkaBroker, within_s: float = 60) -> None:
+async def coordinator_ready(broker: KafkaBroker, within_s: float = START_TIMEOUT_S) -> None:
     """Kafka makes a coordinator's topic when it is first asked for one, then loads it; both take a moment.
 
     It is ready when it knows that there is no such group, and gives a producer id to a transactional id. There is one

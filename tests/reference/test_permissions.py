@@ -31,13 +31,13 @@ def test_kafkas_answers_are_the_recorded_ones(tmp_path: Path) -> None:
     with secured_kafka(tmp_path) as broker:
         found = json.loads(json.dumps(asyncio.run(ask(broker.port))))
     known = recorded()
-    differing = {
-        (case, principal): (outcome, known[case][principal])
+    differing = [
+        f"{case}, {principal}: {outcome}, recorded: {known[case][principal]}"
         for case, by_principal in found.items()
         for principal, outcome in by_principal.items()
         if outcome != known[case][principal]
-    }
-    assert not differing
+    ]
+    assert not differing, "\n".join(differing)
 
 
 def test_what_members_get_to_know_of_topics_is_as_recorded() -> None:

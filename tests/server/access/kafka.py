@@ -29,6 +29,7 @@ def secured_kafka(
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": f"User:{SUPER};User:ANONYMOUS",  # the controller's listener knows nobody
         "auto.create.topics.enable": "true",
+        "log.retention.ms": "-1",  # the records are of 1970: retention would remove them half a minute after the start
         "group.coordinator.rebalance.protocols": "classic,consumer",
         **(settings or {}),
     }
