@@ -57,12 +57,11 @@ POM = "\n".join(
 
 
 def test_libs() -> Path:
-    """The directory with Kafka's jars of tests and what they need, downloaded at the first call.
-
-    Raises ReferenceUnavailable.
+    """The directory with Kafka's jars of tests and what they need, downloaded at the first call. Checkouts that need
+    other jars have directories of their own. Raises ReferenceUnavailable.
     """
     home = cache_directory() / f"kafka-suites-{KAFKA_VERSION}"
-    libs = home / "libs"
+    libs = home / f"libs-{hashlib.sha256(POM.encode()).hexdigest()[:16]}"
     mark = libs / COMPLETE_MARK
     with exclusive(home / "lock"):
         if mark.exists() and mark.read_text() == POM:
