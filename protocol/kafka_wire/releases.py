@@ -65,3 +65,8 @@ def ranges_of(release: str) -> Ranges:
 def has_feature(release: str, feature: str) -> bool:
     """Return whether `release` enables `feature` by default."""
     return RELEASES.index(release) >= RELEASES.index(FEATURES_FROM[feature])
+
+
+def share_version(release: str) -> int:
+    """Return the level of share.version that `release` enables by default: 2 has dead letters (KIP-1191)."""
+    return 2 if RELEASES.index(release) >= RELEASES.index("4.4") else 1

@@ -228,6 +228,11 @@ ALLOWED = (
         "coordinatord/coordination/share/partition/acquire.py",
     ),
     Known(
+        "a dead letter that is larger than its topic's max.message.bytes with the key and the value of its record",
+        "Kafka writes none; we write it without key and value",
+        "coordinatord/coordination/share/letter_records.py",
+    ),
+    Known(
         "records that are released while the log start moves into their batch",
         "Kafka's SharePartition fails when it acquires the rest of the batch (IllegalArgumentException); we acquire it",
         "coordinatord/coordination/share/partition/acquire.py",

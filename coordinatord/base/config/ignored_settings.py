@@ -16,7 +16,6 @@ FAMILIES = (
     "controller.quorum.",
     "controller.socket.",
     "delegation.token.",
-    "errors.deadletterqueue.",
     "group.streams.",
     "internal.",
     "kafka.metrics.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from coordinatord.base.config.access import AdmissionSettings
-from coordinatord.base.config.setting_types import Setting, declared, integer, words
+from coordinatord.base.config.setting_types import Setting, boolean, declared, integer, parsed, text, words
 
 HOUR_MS = 3_600_000
 
@@ -68,10 +68,18 @@ class ShareSettings(AdmissionSettings):
         4_000, "The largest share.partition.max.record.locks of a group.", minimum=2_000, maximum=10_000
     )
     group_share_max_share_sessions: int = integer(2_000, "Maximum number of share sessions.", minimum=1)
+    errors_deadletterqueue_auto_create_topics_enable: bool = boolean(
+        False, "Create the topic for a share group's dead letters if it does not exist."
+    )
+    errors_deadletterqueue_topic_name_prefix: str = parsed(
+        "dlq.", text, "text", "Prefix that the names of topics for dead letters must have; empty: any name."
+    )
 
 
 ROWS: dict[str, Setting] = {
-    name: row for name, row in declared(ShareSettings).items() if name.startswith("group.share")
+    name: row
+    for name, row in declared(ShareSettings).items()
+    if name.startswith(("group.share.", "errors.deadletterqueue."))
 }
 """Dotted name -> row."""
 

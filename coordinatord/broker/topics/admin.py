@@ -8,7 +8,7 @@ catalogue; the response is sent once that write is durable.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.base.config import Settings
@@ -28,6 +28,7 @@ from kafka_wire.api.create_partitions import (
 )
 from kafka_wire.api.create_topics import (
     CreatableTopic,
+    CreatableTopicConfig,
     CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
@@ -151,6 +152,15 @@ class Administration:
             new = []
         yield from self.catalogue.add_new(new)
         return failures
+
+    def create_now(self, name: str, own: Mapping[str, str]) -> Topic:
+        """Create a topic with these settings durably, without slices: for the broker's own use. Raises Refusal, or
+        OSError.
+        """
+        with self.catalogue.changing():
+            configs = [CreatableTopicConfig(key, value) for key, value in own.items()]
+            count, checked = self._check_new(CreatableTopic(name, -1, -1, configs=configs), 0)
+            return self.catalogue.create([(name, self.catalogue.new_id(), count, checked)])[0]
 
     def create_with_defaults(self, context: RequestContext, names: Sequence[str]) -> TaskSteps:
         """Create topics that a client requested by name (auto.create.topics.enable). Skips invalid names, and topics

@@ -137,8 +137,7 @@ _ROWS = (
         broker_names=("log.cleaner.delete.retention.ms",), from_settings=_broker("log.cleaner.delete.retention.ms"),
     ),
     TopicConfig(
-        "errors.deadletterqueue.group.enable", _B, False, "Whether share groups may write rejected records here.",
-        has_effect=False,
+        "errors.deadletterqueue.group.enable", _B, False, "Whether share groups may write dead letters here.",
     ),
     TopicConfig(
         "file.delete.delay.ms", _L, 60_000, "Time between dropping a segment and deleting its files.", minimum=0,

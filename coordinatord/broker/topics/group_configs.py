@@ -46,6 +46,8 @@ SHARE_PARTITION_MAX_RECORD_LOCKS = "share.partition.max.record.locks"
 SHARE_AUTO_OFFSET_RESET = "share.auto.offset.reset"
 SHARE_ISOLATION_LEVEL = "share.isolation.level"
 SHARE_RENEW_ACKNOWLEDGE = "share.renew.acknowledge.enable"
+DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
+DEAD_LETTER_COPY = "errors.deadletterqueue.copy.record.enable"
 NO_RETENTION = -1
 
 _DURATION = re.compile(
@@ -81,6 +83,11 @@ def _is_reset(name: str, value: Value) -> None:
             f"Invalid value {value} for configuration {name}: Invalid value `{value}` for configuration {name}. "
             "The value must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
         ) from None
+
+
+def _is_not_internal(name: str, value: Value) -> None:
+    if str(value).startswith("__"):
+        raise InvalidConfig(f"{name}: DLQ topic name must not start with '__'")
 
 
 def _of_groups(name: str, default: int, minimum: int, doc: str) -> TopicConfig:
@@ -125,6 +132,14 @@ _ROWS = [
     TopicConfig(
         SHARE_RENEW_ACKNOWLEDGE, ConfigType.BOOLEAN, True,
         "Whether the renew acknowledge type is enabled for the share group.",
+    ),
+    TopicConfig(
+        DEAD_LETTER_TOPIC, ConfigType.STRING, "",
+        "The topic for the dead letters of the share group; empty: it has no dead letters.", check=_is_not_internal,
+    ),
+    TopicConfig(
+        DEAD_LETTER_COPY, ConfigType.BOOLEAN, False,
+        "Whether a dead letter has the key and the value of its record, besides the headers.",
     ),
     TopicConfig(
         RETENTION, ConfigType.INT, 10_080,

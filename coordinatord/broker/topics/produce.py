@@ -14,7 +14,7 @@ coordinator's record of the transaction is durable before the batch is appended,
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from coordinatord.broker.log.errors import LogFailed
 from coordinatord.broker.log.writer import LogWriter
@@ -80,6 +80,10 @@ closes its connection.
 
 MANY_BYTES = 16 * 1024
 """Request size in bytes below which a request cannot list more than `MAX_PARTITIONS`."""
+
+
+OWN_VERSION: Final = 13
+"""The version of Produce whose rules apply to the broker's own batches."""
 
 
 _Done = tuple[PartitionProduceResponse, int]
@@ -382,6 +386,13 @@ class ProduceRequestHandler:
         if len(batch) > topic.configs.segment_bytes:
             return refused_with(index, ErrorCode.RECORD_LIST_TOO_LARGE), 0
         return self._append(partition, index, header, batch)
+
+    def append_own(self, topic: Topic, index: int, records: bytearray) -> _Done:
+        """Append a batch that the broker itself has made, as if a client had produced it. Return the response for the
+        partition, and the flush epoch after which the records are durable.
+        """
+        [checked] = checked_aside([(records, topic.configs)], OWN_VERSION, self.now_ms())
+        return self._partition(topic, PartitionProduceData(index, None), OWN_VERSION, -1, checked)
 
     def _append(self, partition: Partition, index: int, header: BatchHeader, batch: bytearray) -> _Done:
         log = partition.log

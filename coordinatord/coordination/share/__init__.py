@@ -3,6 +3,7 @@
 partition/          pure: one share partition, as the leader of the partition keeps it
 sessions.py         pure: share sessions
 leader.py           the share partitions that this node leads: the shell around the two
+dead_letters.py     the queue of dead letters (KIP-1191); letter_records.py has what they contain
 redeliveries.py     the ledger of records that are delivered again, and why
 members.py          the end of a session, by a request or with its connection
 persister.py        the interface between share partitions and the store of their state (Kafka's Persister)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from coordinatord.base.config import Settings
 from coordinatord.broker.topics import Topics
@@ -12,12 +12,18 @@ from coordinatord.coordination.runtime.runtime import Runtime
 from coordinatord.coordination.share.apis.acknowledge import ShareAcknowledges
 from coordinatord.coordination.share.apis.fetch import ShareFetches
 from coordinatord.coordination.share.apis.leaders import Leaders
+from coordinatord.coordination.share.dead_letters import DeadLetterQueue
 from coordinatord.coordination.share.group_settings import GroupShareSettings
 from coordinatord.coordination.share.leader import SharePartitions
 from coordinatord.coordination.share.members import ShareMembers
 from coordinatord.coordination.share.persister import Persister
 from coordinatord.coordination.share.sessions import ShareSessions
+from coordinatord.coordination.share.state_persister import Peers
 from coordinatord.transport.cluster.nodes import Nodes
+from kafka_wire.releases import share_version
+
+DEAD_LETTERS_FROM: Final = 2
+"""The level of share.version that has dead letters."""
 
 
 class ShareDelivery:
@@ -32,10 +38,16 @@ class ShareDelivery:
         persister: Persister,
         schedule_at: ScheduleAt,
         leads: Callable[[], bool],
+        call_soon: Callable[[Callable[[], object]], object],
+        others: tuple[Nodes, Peers] | None = None,
     ) -> None:
-        """`leads` returns whether this node still leads its partitions."""
-        groups = GroupShareSettings(topics.group_configs)
+        """`leads` returns whether this node still leads its partitions. `others`: None if there is no other node."""
+        has_letters = share_version(settings.advertised_kafka_version) >= DEAD_LETTERS_FROM
+        groups = GroupShareSettings(topics.group_configs, dead_letters=has_letters)
         self.partitions = SharePartitions(groups, persister, runtime.timers, runtime.now_ms)
+        self.partitions.dead_letters = DeadLetterQueue(
+            topics, groups, runtime.timers, runtime.now_ms, call_soon, others
+        )
         self.sessions = ShareSessions(settings.group_share_max_share_sessions)
         self.members = members = ShareMembers(self.sessions, self.partitions)
         leaders = Leaders(topics.catalogue, nodes)

@@ -17,7 +17,7 @@ from coordinatord.broker.topics.partition import UNREADABLE, Partition
 from coordinatord.coordination.runtime.runtime import Alarm, Timers
 from coordinatord.coordination.share.partition import events
 from coordinatord.coordination.share.partition.result import Result, Write
-from coordinatord.coordination.share.partition.state import Limits, SharePartition, Status
+from coordinatord.coordination.share.partition.state import DeadLetters, Limits, SharePartition, Status
 from coordinatord.coordination.share.partition.step import step
 from coordinatord.coordination.share.persister import (
     UNINITIALIZED_START_OFFSET,
@@ -115,6 +115,19 @@ class ShareSettings(Protocol):
         """Return whether share.isolation.level is read_committed."""
 
 
+class DeadLetterWriter(Protocol):
+    """The queue of dead letters (dead_letters.DeadLetterQueue)."""
+
+    def add(
+        self,
+        key: ShareKey,
+        source: Partition,
+        letters: Sequence[DeadLetters],
+        done: Callable[[Sequence[DeadLetters]], object],
+    ) -> None:
+        """Write letters; `done` is called later, on the event loop's thread."""
+
+
 class SharePartitionActor:
     """A share partition with its waiting fetches, its timer and its writes."""
 
@@ -160,10 +173,16 @@ class SharePartitionActor:
         for observer in topics.observers:
             observer.after(self, event, result)
         if result.letters:
-            self.tell(events.LettersDone(result.letters))  # they are not written yet
+            topics.write_letters(self, result.letters)
         if result.wakes:
             self.wake()
         return result
+
+    def letters_done(self, letters: Sequence[DeadLetters]) -> None:
+        """Archive records whose dead letters have ended; also if the share partition was removed meanwhile, since the
+        next member may come much later.
+        """
+        self.tell(events.LettersDone(letters))
 
     def wake(self) -> None:
         """Call the fetches that wait for this share partition."""
@@ -260,6 +279,8 @@ class SharePartitions:
         self._actors: dict[ShareKey, SharePartitionActor] = {}
         self._lookups = TimeLookups()
         self.observers: list[Observer] = []
+        #: None: groups have no dead letters
+        self.dead_letters: DeadLetterWriter | None = None
 
     def __len__(self) -> int:
         return len(self._actors)
@@ -279,6 +300,13 @@ class SharePartitions:
             actor = self._actors[key] = SharePartitionActor(self, key, partition)
             actor.load()
         return actor
+
+    def write_letters(self, actor: SharePartitionActor, letters: Sequence[DeadLetters]) -> None:
+        """Write dead letters; their end is an event for the actor."""
+        if self.dead_letters is None:
+            actor.letters_done(letters)
+        else:
+            self.dead_letters.add(actor.key, actor.partition, letters, actor.letters_done)
 
     def release(self, group_id: str, member_id: str, partitions: list[tuple[bytes, int]]) -> None:
         """Release what a member has acquired."""

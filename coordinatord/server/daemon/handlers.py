@@ -28,7 +28,7 @@ from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 from kafka_wire.registry import error_response
-from kafka_wire.releases import has_feature
+from kafka_wire.releases import has_feature, share_version
 
 if TYPE_CHECKING:
     from coordinatord.coordination.service.share_states import ShareStates
@@ -94,9 +94,9 @@ def offered(handlers: Iterable[int], settings: Settings) -> set[int]:
 def features(settings: Settings) -> dict[str, int]:
     """Return the features that ApiVersions lists, with their levels."""
     consumer = {"group.version": 1} if serves_consumer_protocol(settings) else {}
-    share = {"share.version": 1} if serves_share_groups(settings) else {}
-    levels = {**consumer, **share, "transaction.version": SERVER_VERSION}
     release = settings.advertised_kafka_version
+    share = {"share.version": share_version(release)} if serves_share_groups(settings) else {}
+    levels = {**consumer, **share, "transaction.version": SERVER_VERSION}
     return {name: level for name, level in levels.items() if has_feature(release, name)}
 
 

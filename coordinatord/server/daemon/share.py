@@ -63,6 +63,8 @@ class ShareState:
             self.persister,
             daemon.timers.wait_alarm,
             lambda: daemon.storage.leads,
+            daemon.loop.call_soon,
+            others,
         )
         self.redeliveries: Redeliveries | None = None
         if settings.rebalance_ledger_enable:

@@ -107,7 +107,8 @@ def test_every_setting_that_kafka_changes_at_run_time_changes_here() -> None:
     restart = {name for name in TABLE if name in DYNAMIC and name in PER_BROKER}
     values = {"log.cleanup.policy": "compact", "log.message.timestamp.type": "LogAppendTime",
               "transaction.partition.verification.enable": "false", "max.connections.per.ip.overrides": "10.0.0.1:7",
-              "log.cleaner.min.cleanable.ratio": "0.25"}  # fmt: skip
+              "log.cleaner.min.cleanable.ratio": "0.25",
+              "errors.deadletterqueue.auto.create.topics.enable": "true"}  # fmt: skip
     for name in sorted(TABLE.keys() & DYNAMIC.keys() - restart):
         configs = BrokerConfigs(Settings())
         own = {name: values.get(name, "2000000")}
