@@ -34,7 +34,8 @@ class AcquiredRecord:
 @dataclass(frozen=True, slots=True)
 class SharePartition:
     """A partition of a share group: numbers of records. `available` were released or have lost their lock;
-    `acknowledged` and `archived` (rejected, or delivered too often) count since the start of the server.
+    `acknowledged` and `archived` (rejected, or delivered too often) count since the start of the server, a record with
+    a dead letter when that is in its topic.
     """
 
     topic: str

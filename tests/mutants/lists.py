@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from tests.mutants import consumer_assignors, consumer_groups, member, share_nodes, simulation
+from tests.mutants import consumer_assignors, consumer_groups, dead_letters, member, share_nodes, simulation
 from tests.mutants.tool import Mutant
 
 LISTS: dict[str, dict[str, Mutant]] = {
     "consumer_groups": consumer_groups.MUTANTS,
     "consumer_assignors": consumer_assignors.MUTANTS,
+    "dead_letters": dead_letters.MUTANTS,
     "member": member.MUTANTS,
     "share_nodes": share_nodes.MUTANTS,
     "simulation": simulation.MUTANTS,

@@ -112,6 +112,20 @@ def test_what_members_have_acquired(kafka: Kafka, group: ShareGroup) -> None:
         group.until_acknowledged(2, timeout=0.01)
 
 
+def test_a_record_with_a_dead_letter(kafka: Kafka, group: ShareGroup) -> None:
+    """It counts as archived once, when the letter is in its topic."""
+    kafka.create_topic("dlq.orders", configs={"errors.deadletterqueue.group.enable": "true"})
+    group.configure({"errors.deadletterqueue.topic.name": "dlq.orders"})
+    member = Member(kafka, "a")
+    assert until_fetched(member, group) == [(0, 2, 1)]
+    assert member.acknowledge(1, 2, REJECT) is ErrorCode.NONE
+    view = group.until(lambda view: view.archived > 0).result
+    assert view.archived == 2
+    letters = [dict(each.headers) for each in kafka.messages("dlq.orders")]
+    assert [each["__dlq.errors.offset"] for each in letters] == [b"1", b"2"]
+    assert [each["__dlq.errors.message"] for each in letters] == [b"Offset rejected by client."] * 2
+
+
 def test_time_expires_locks(kafka: Kafka, group: ShareGroup) -> None:
     a, b = Member(kafka, "a"), Member(kafka, "b")
     assert until_fetched(a, group) == [(0, 2, 1)]

@@ -280,6 +280,8 @@ class GroupConfigs:
     def synonyms(self, group_id: str, row: TopicConfig) -> list[Synonym]:
         """Return the possible origins of the value, the effective one first."""
         inherited = broker_synonyms(self._settings, row.broker_names, row.default)
+        if not row.broker_names:
+            inherited.append(Synonym(row.name, text_of(row.default), ConfigSource.DEFAULT))
         if row.name in self.own(group_id):
             inherited.insert(0, Synonym(row.name, self.value(group_id, row), ConfigSource.GROUP))
         return inherited

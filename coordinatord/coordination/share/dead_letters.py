@@ -94,13 +94,13 @@ class Unwritable(Exception):
 class _Entry:
     """The letters of a range of records; those before `next_offset` are in the log."""
 
-    __slots__ = ("attempts", "done", "headers", "key", "letters", "next_offset", "source")
+    __slots__ = ("attempts", "done", "key", "letters", "next_offset", "source", "topic")
 
     def __init__(self, key: ShareKey, topic: str, source: Partition, letters: DeadLetters, done: Done) -> None:
         self.key = key
+        self.topic = topic
         self.source = source
         self.letters = letters
-        self.headers = LetterHeaders(topic, key[2], key[0], letters)
         self.done = done
         self.next_offset = letters.first
         self.attempts = 0
@@ -269,10 +269,10 @@ class DeadLetterQueue:
         for entry in self._ready:
             if entry.key != key:
                 break
-            offset = entry.next_offset
+            offset, headers = entry.next_offset, LetterHeaders(entry.topic, key[2], key[0], entry.letters)
             while offset <= entry.letters.last and (not batch.count or batch.size < MAX_BATCH_BYTES):
                 record = self._originals.find(entry.source, offset, most) if copies else None
-                if not add_letter(batch, entry.headers.of(offset), record, now_ms, most):
+                if not add_letter(batch, headers.of(offset), record, now_ms, most):
                     break
                 offset += 1
                 if budget.is_spent():

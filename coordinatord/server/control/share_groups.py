@@ -13,7 +13,7 @@ from coordinatord.coordination.share.partition import events
 from coordinatord.coordination.share.partition.held import Held, held
 from coordinatord.coordination.share.partition.result import Result
 from coordinatord.coordination.share.partition.state import RecordState
-from coordinatord.coordination.share.persister import ACKNOWLEDGED, AVAILABLE, StateBatch
+from coordinatord.coordination.share.persister import ACKNOWLEDGED, ARCHIVED, StateBatch
 from coordinatord.server.control.node import Node, Share
 from coordinatord.server.control.problems import not_now, not_there
 from kafka_wire.api.share_group_heartbeat import ShareGroupHeartbeatRequest
@@ -47,10 +47,11 @@ class Counts:
 
 
 def _ended(batches: Any) -> tuple[int, int]:
-    """Return the number of records that are acknowledged, and of those that are archived."""
-    done = [each for each in batches if each.delivery_state != AVAILABLE]
-    acknowledged = sum(_count(each) for each in done if each.delivery_state == ACKNOWLEDGED)
-    return acknowledged, sum(map(_count, done)) - acknowledged
+    """Return the number of records that are acknowledged, and of those that are archived. A record whose dead letter is
+    being written is neither.
+    """
+    acknowledged = sum(_count(each) for each in batches if each.delivery_state == ACKNOWLEDGED)
+    return acknowledged, sum(_count(each) for each in batches if each.delivery_state == ARCHIVED)
 
 
 def _count(batch: StateBatch) -> int:

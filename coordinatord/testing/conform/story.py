@@ -59,7 +59,7 @@ _REQUEST = re.compile(
 )
 _OTHER = re.compile(_CONNECTION + r"(?P<kind>[<?]| frame| bytes| open| close)(?: (?P<text>.*))?$", re.DOTALL)
 _WAIT = re.compile(r"wait (?P<seconds>\d+(?:\.\d+)?) s$")
-_SETTING = re.compile(r"setting (?P<name>[a-z.]+) = (?P<value>.+)$")
+_SETTING = re.compile(r"setting (?P<name>[a-z.]+) =(?: (?P<value>.+))?$")
 _DEFAULT = re.compile(r"default (?P<api>[A-Za-z]+) (?P<text>.+)$", re.DOTALL)
 
 ANSWERED = (":", "<", "?", "frame", "bytes")
@@ -203,7 +203,7 @@ def _command(story: Story, line: int, source: str) -> Step | None:
         story.slow = True
         return None
     if match := _SETTING.match(joined):
-        story.settings[match["name"]] = match["value"]
+        story.settings[match["name"]] = match["value"] or ""
         return None
     if match := _DEFAULT.match(joined):
         story.defaults[match["api"]] = match["text"]

@@ -339,6 +339,18 @@ def test_a_restart_between_the_state_and_the_letter(world: LetterWorld) -> None:
     assert world.topics.catalogue.by_name["dlq.orders"].partitions[0].log.high_watermark == 1
 
 
+def test_a_record_is_archived_when_its_letter_is_durable(world: LetterWorld) -> None:
+    world.configure(OWN)
+    member = _member(world)
+    member.send_acks((0, 1, 1, [REJECT]))
+    while world.loop.ready:
+        world.loop.turn()
+    assert world.worker.jobs
+    assert world.states == [(1, 3, 1)]
+    world.settle()
+    assert world.states == [(1, 4, 1)]
+
+
 def test_a_letter_has_the_time_of_its_writing(world: LetterWorld) -> None:
     world.configure(OWN)
     member = _member(world)
