@@ -136,13 +136,28 @@ def look_up(bootstrap: str, group: str, last: int) -> tuple[Any, list[dict[str, 
         state = _described(wire, group)
     if not has_ledger:
         return state, None
-    partition = partition_for(group, len(topic.partitions))
-    leader_id = next(each.leader_id for each in topic.partitions if each.partition_index == partition)
-    leader = next((node for node in metadata.brokers if node.node_id == leader_id), None)
-    if leader is None:
-        raise WireError(f"Partition {partition} of {LEDGER_TOPIC} has no leader now. Try again in a moment.")
-    with Wire(_address(leader.host, leader.port), CLIENT_ID) as wire:
-        return state, list(deque(_records(wire, partition, group), maxlen=last))
+    records: list[dict[str, Any]] = []
+    for leader_id, partition in _places(topic, group, of_all=isinstance(state, SharedGroup)).items():
+        leader = next((node for node in metadata.brokers if node.node_id == leader_id), None)
+        if leader is None:
+            raise WireError(f"Partition {partition} of {LEDGER_TOPIC} has no leader now. Try again in a moment.")
+        with Wire(_address(leader.host, leader.port), CLIENT_ID) as wire:
+            records += deque(_records(wire, partition, group), maxlen=last)
+    if isinstance(state, SharedGroup):
+        records.sort(key=lambda record: int(record.get("at_ms", 0)))
+    return state, records[-last:]
+
+
+def _places(topic: Any, group: str, *, of_all: bool) -> dict[int, int]:
+    """Return the leader and number of the partition with a group's records. With `of_all`, each node that delivers
+    records to a share group writes to the next partition that it leads, from the group's partition on.
+    """
+    leaders = {each.partition_index: each.leader_id for each in topic.partitions}
+    first, found = partition_for(group, len(leaders)), dict[int, int]()
+    for step in range(len(leaders) if of_all else 1):
+        partition = (first + step) % len(leaders)
+        found.setdefault(leaders[partition], partition)
+    return found
 
 
 def _described(wire: Wire, group: str) -> Any:

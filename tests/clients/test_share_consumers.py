@@ -15,10 +15,12 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
+from coordinatord.cli.groups import look_up
+from kafka_wire.records.rebalance_ledger import Redelivery
 from tests.clients.librdkafka import admin_client
 from tests.daemon import Daemon, running
 from tests.server.workers.processes import kill_worker
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.clients
 
@@ -132,8 +134,10 @@ def test_two_members_get_each_record_once(confluent_kafka: Any, member: Any) -> 
     assert sum(counts) == COUNT
 
 
-def test_released_records_come_again_and_rejected_ones_do_not(confluent_kafka: Any, member: Any) -> None:
-    """Release the first delivery of every third record, reject every fifth."""
+def test_released_records_come_again_and_rejected_ones_do_not(
+    confluent_kafka: Any, daemon: Daemon, member: Any
+) -> None:
+    """Release the first delivery of every third record, reject every fifth. `groups why` shows the releases."""
     types = confluent_kafka.AcknowledgeType
     consumer = member()
     seen: Counter[int] = Counter()
@@ -153,6 +157,17 @@ def test_released_records_come_again_and_rejected_ones_do_not(confluent_kafka: A
         if messages:
             assert commit(consumer)
     assert dict(seen) == expected
+
+    def released() -> dict[int, int]:
+        """The number of released records by partition, from the ledger, which is written a moment later."""
+        counts: Counter[int] = Counter()
+        for record in look_up(daemon.bootstrap, GROUP, COUNT)[1] or ():
+            assert record["cause"] == Redelivery.RELEASED
+            counts[record["partition"]] += record["count"]
+        return counts
+
+    by_partition = Counter(number % 2 for number in range(0, COUNT, 3))
+    wait_until(lambda: released() == by_partition)
 
 
 def crash(daemon: Daemon) -> None:

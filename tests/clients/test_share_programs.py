@@ -28,6 +28,7 @@ from kafka_wire.api.incremental_alter_configs import (
 from tests.clients.families import toolchains
 from tests.clients.families.program import Command, Program, run_program, wait_for
 from tests.daemon import HOST, Daemon, running
+from tests.server.workers.processes import worker_of_group
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.clients, pytest.mark.timeout(600)]
@@ -63,7 +64,7 @@ def command(request: pytest.FixtureRequest) -> Command:
 
 def ask(daemon: Daemon, request: Any, version: int) -> Any:
     async def asking() -> Any:
-        client = await RawClient.connect(HOST, daemon.port)
+        client = await RawClient.connect(HOST, daemon.port + worker_of_group(GROUP, daemon.workers))
         try:
             return await client.ask(request, version)
         finally:
@@ -72,10 +73,10 @@ def ask(daemon: Daemon, request: Any, version: int) -> Any:
     return asyncio.run(asking())
 
 
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
+@pytest.fixture(params=[1, 2], ids=["one process", "two workers"])
+def daemon(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Daemon]:
     """A daemon with COUNT records, which are numbers, and a share group that begins at the first."""
-    with running(tmp_path, SETTINGS) as made:
+    with running(tmp_path, SETTINGS, workers=request.param) as made:
         ask(made, CreateTopicsRequest([CreatableTopic(TOPIC, PARTITIONS, 1)]), 7)
         own = {"share.auto.offset.reset": "earliest", "share.delivery.count.limit": "10"}
         configs = [AlterableConfig(name, SET, value) for name, value in own.items()]

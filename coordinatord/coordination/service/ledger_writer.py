@@ -14,6 +14,7 @@ from typing import Protocol
 from coordinatord.base.budget import Budget
 from coordinatord.broker.log.data_dir import DataDirectory
 from coordinatord.broker.log.errors import LogFailed, StoreAway
+from coordinatord.broker.log.partition_log import PartitionLog
 from coordinatord.broker.log.writer import LogWriter
 from coordinatord.broker.topics import Topics
 from coordinatord.broker.topics.names import LEDGER_TOPIC
@@ -96,7 +97,7 @@ class LedgerWriter:
                     break
             if len(made) < len(records):
                 unwritten[partition] = records[len(made) :]
-            log = self._data.get(LEDGER_TOPIC, partition) if self._to_topic else None
+            log = self._log_of(partition) if self._to_topic else None
             # None if the topic is disabled, or was imported with fewer partitions: the records are dropped.
             if log is not None:
                 try:
@@ -105,3 +106,12 @@ class LedgerWriter:
                     unwritten.clear()
         if unwritten:
             self._loop.call_soon(self._write)
+
+    def _log_of(self, partition: int) -> PartitionLog | None:
+        """Return the group's partition of the topic, or the next one that this node leads: of several nodes, another
+        one than the group's coordinator may deliver records to a share group.
+        """
+        count = len(self._topics.catalogue.by_name[LEDGER_TOPIC].partitions)
+        following = () if partition >= count else ((partition + step) % count for step in range(count))
+        logs = (self._data.get(LEDGER_TOPIC, index) for index in following)
+        return next((log for log in logs if log is not None), None)

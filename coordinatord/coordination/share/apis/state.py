@@ -52,20 +52,43 @@ class ShareStateApis:
 
     def handlers(self) -> dict[int, Any]:
         """Return the handlers by API key."""
-        return {api_key: self._handler(api) for api_key, api in APIS.items()}
+        return {
+            ApiKey.INITIALIZE_SHARE_GROUP_STATE: self.initialize,
+            ApiKey.READ_SHARE_GROUP_STATE: self.read,
+            ApiKey.WRITE_SHARE_GROUP_STATE: self.write,
+            ApiKey.DELETE_SHARE_GROUP_STATE: self.delete,
+            ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: self.read_summary,
+        }
 
-    def _handler(self, api: _Api) -> Callable[[RequestContext, Any], Any]:
-        def handle(context: RequestContext, request: Any) -> Any:
-            if sum(len(topic.partitions) for topic in request.topics) > FEW:
-                return CooperativeTask(self._in_slices(context, request, api), is_change=True)
-            steps = self._steps(context, request, api)
-            while True:
-                try:
-                    next(steps)
-                except StopIteration as end:
-                    return self._respond(context, *end.value)
+    def initialize(self, context: RequestContext, request: Any) -> Any:
+        """Create or reset the state of share partitions, for their group's coordinator."""
+        return self._serve(context, request, APIS[ApiKey.INITIALIZE_SHARE_GROUP_STATE])
 
-        return handle
+    def read(self, context: RequestContext, request: Any) -> Any:
+        """Return the state of share partitions to their leader, and fence earlier leaders."""
+        return self._serve(context, request, APIS[ApiKey.READ_SHARE_GROUP_STATE])
+
+    def write(self, context: RequestContext, request: Any) -> Any:
+        """Write changes of share partitions, for their leader."""
+        return self._serve(context, request, APIS[ApiKey.WRITE_SHARE_GROUP_STATE])
+
+    def delete(self, context: RequestContext, request: Any) -> Any:
+        """Delete the state of share partitions, for their group's coordinator."""
+        return self._serve(context, request, APIS[ApiKey.DELETE_SHARE_GROUP_STATE])
+
+    def read_summary(self, context: RequestContext, request: Any) -> Any:
+        """Return start offsets and epochs of share partitions to their group's coordinator."""
+        return self._serve(context, request, APIS[ApiKey.READ_SHARE_GROUP_STATE_SUMMARY])
+
+    def _serve(self, context: RequestContext, request: Any, api: _Api) -> Any:
+        if sum(len(topic.partitions) for topic in request.topics) > FEW:
+            return CooperativeTask(self._in_slices(context, request, api), is_change=True)
+        steps = self._steps(context, request, api)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return self._respond(context, *end.value)
 
     def _in_slices(self, context: RequestContext, request: Any, api: _Api) -> TaskSteps:
         epoch, response = yield from self._steps(context, request, api)
