@@ -50,6 +50,12 @@ def whole(group: GroupView, trends: Points, bootstrap: str) -> dict[str, Any]:
         "do": advice.do,
         "commands": commands(group, rows, bootstrap),
         "events": _events(group),
+        "window": [
+            {"topic": topic, "partition": number, **each._asdict()}
+            for (topic, number), each in sorted(group.deliveries.items())[:MAX_ROWS]
+        ],
+        "redelivered": group.redelivered,
+        "archived": group.archived,
         "rewinds": _rewinds(group),
         "expiries": _expiries(group),
         "commits": group.commits,
@@ -117,12 +123,12 @@ def _expiries(group: GroupView) -> list[dict[str, Any]]:
 
 
 def _curves(curves: Mapping[TopicPartition, Sequence[Point]]) -> dict[str, Any]:
-    """Return the lag of the partitions with the largest ones, at all known times; None where it is not known. None of
-    a group with one partition: it is that of the group.
+    """Return the lag of the partitions with the largest ones, at all known times; None where it is not known. None if
+    one partition has all of it: then it is that of the group.
     """
     most = {place: max(lag for _, lag in points) for place, points in curves.items()}
     behind = sorted((place for place in most if most[place]), key=lambda place: (-most[place], place))
-    shown = behind[: len(CURVES)] if len(curves) > 1 else []
+    shown = behind[: len(CURVES)] if len(behind) > 1 else []
     times = sorted({at_ms for place in shown for at_ms, _ in curves[place]})
     lags = [dict(curves[place]) for place in shown]
     return {

@@ -40,7 +40,7 @@ const lagPlot = ({points, curves}, from, now, width) => {
   return box;
 };
 
-// The names of the curves; a group with one partition has none but that of all.
+// The names of the curves; there is none but that of all if one partition has all of the lag.
 const curveNames = ({names, left_out: leftOut}) => !names.length ? null : el("p", {class: "legend"}, ["all partitions", ...names].map((name, at) =>
   el("span", null, el("i", {css: {background: at ? shared.curves[at - 1] : shared.lives[""][1]}}), folded(name))),
   leftOut ? el("span", null, `and ${plural(leftOut, "partition")} with less lag`) : null);

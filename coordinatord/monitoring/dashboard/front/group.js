@@ -17,6 +17,7 @@ const groupParts = (group, now, width) => {
   if (group.commands.length) parts.push(el("details", {"data-fold": "commands", open: group.urgent}, el("summary", {"data-key": "commands"}, "Commands to copy"),
     el("ul", {class: "items commands"}, group.commands.map(copied))));
   if (group.partitions.length) parts.push(heading("Partitions", group.partitions, group.partitions_count), places(group, now));
+  if (group.window.length) parts.push(el("h3", null, "Share window"), shareWindow(group));
   if (group.rewinds.length) parts.push(el("h3", null, "Commits that went back"), wentBack(group.rewinds, now));
   if (group.expiries.length) parts.push(el("h3", null, "Offsets that expire"), ...group.expiries.map(each => expires(each, now)));
   if (group.points.length) parts.push(el("h3", null, "Lag of all partitions"), lagPlot(group, from, now, width), curveNames(group.curves));
@@ -33,6 +34,13 @@ const groupParts = (group, now, width) => {
 };
 
 const heading = (name, rows, total) => el("h3", null, total > rows.length ? `${name}, the worst ${rows.length} of ${count(total)}` : name);
+
+// What is before the start offset is done. The state that a cluster stores does not have what is acquired at present.
+const shareWindow = group => [table("window", "Share window", [{name: "partition"}, {name: "start offset", n: 1}, {name: "done", n: 1}, {name: "archived", n: 1},
+  {name: "near the delivery limit", n: 1}, {name: "most deliveries", n: 1}],
+  group.window.map(row => [[link("topic", row.topic), `-${row.partition}`], row.start_offset == null ? "not begun" : count(row.start_offset), count(row.done), count(row.archived),
+    row.suspected ? el("span", {class: "badge bad"}, count(row.suspected)) : "0", row.at_offset == null ? "–" : `${count(row.most_deliveries)} at offset ${count(row.at_offset)}`])),
+  group.redelivered == null ? null : el("p", {class: "soft small"}, `${plural(group.redelivered, "record")} delivered again, ${plural(group.archived, "record")} archived, since the watcher started`)];
 
 // A line that opens to what it counts.
 const line = (key, head, more) => el("details", {"data-fold": key}, el("summary", {"data-key": key}, head), el("ul", {class: "items"}, more.map(each => el("li", null, each))));
@@ -63,11 +71,11 @@ const copied = ({what, command}) => {
     if (navigator.clipboard) navigator.clipboard.writeText(command).then(() => { done.textContent = "copied"; }, () => {});
     else done.textContent = "selected";
   }, {"aria-label": `Copy: ${what}`, "data-key": `copy ${what}`});
-  const text = el("code", null, command);
+  const text = el("code", null, command.split(" ").map((word, at) => [at ? " " : "", el("span", {class: "word"}, word)]));
   return el("li", null, el("span", {class: "soft"}, what, " ", copy, " ", done), el("pre", {tabindex: 0, "aria-label": what}, text));
 };
 
-const places = (group, now) => table("places", "Partitions", [{name: "partition"}, {name: "status"}, {name: "owner"}, {name: "committed", n: 1},
+const places = (group, now) => table("places", "Partitions", [{name: "partition"}, {name: "status"}, {name: "owner"}, {name: group.type === "share" ? "start offset" : "committed", n: 1},
   {name: "end", n: 1}, {name: "lag", n: 1}, {name: "time lag", n: 1}, {name: "in", n: 1}, {name: "out", n: 1}, {name: "empty in", n: 1},
   {name: "lost", n: 1}, {name: "deleted in", n: 1}, {name: "commit", n: 1}],
   group.partitions.map(row => [[link("topic", row.topic), `-${row.partition}`], el("span", {title: row.why}, badge(row)),

@@ -118,7 +118,7 @@ const foldRow = (item, now, change) => {
   let why = "folded; nothing to do";
   if (item.incident) {
     const {since_ms: since, topic, status} = item.incident;
-    why = `${since == null ? `all ${status}` : `one incident, ${ago(since, now)}: the last commits were at ${clock(since, now)}`}${topic ? `; all read ${topic}` : ""}`;
+    why = `${since == null ? `all ${status}` : `one incident, ${ago(since, now)} (${clock(since, now)})`}${topic ? `; all read ${topic}` : ""}`;
   }
   return el("tr", {class: item.incident ? "incident" : "calm"}, el("th", {scope: "row"}, name), el("td", null, badge(item.rows[0])),
     el("td", {class: "t"}, el("span", {class: "clamp"}, why)), cell("lag", count(lag)), el("td", {class: "n"}), el("td", {class: "n"}), el("td", {class: "n"}), el("td"));

@@ -18,6 +18,7 @@ from coordinatord.base.observe.health import Health
 from coordinatord.monitoring.analysis.commit_window import Rewinds
 from coordinatord.monitoring.analysis.expiry import Expiry
 from coordinatord.monitoring.analysis.members import CRASH_LOOP, Event
+from coordinatord.monitoring.analysis.share_state import Deliveries
 from coordinatord.monitoring.dashboard.responses import Answers
 from coordinatord.monitoring.dashboard.trends import Trends
 from coordinatord.monitoring.dashboard.view import Ending, GroupView, View
@@ -160,7 +161,7 @@ def test_an_operator_finds_the_worst_group_its_reason_and_its_owner(tab: Tab, se
         ["stuck-payments", "stuck"],
     ]
     assert rows[0][2] == "worker-3 on 10.0.0.7 came 5 times, for 41 s each"
-    assert "one incident, 25 min ago: the last commits were at 01:48:20 UTC; all read events" in rows[1][2]
+    assert "one incident, 25 min ago (01:48:20 UTC); all read events" in rows[1][2]
     assert rows[2][2].startswith("it has committed offset 100 for 20 min")
     assert [row[0] for row in rows][-2:] == ["▸ 28 groups", "▸ 1 group"], "those that are well are folded"
 
@@ -237,6 +238,26 @@ def test_filter_search_sort_and_open(tab: Tab, served: Served) -> None:
     tab.run("scrollTo(0, document.body.scrollHeight)")
     tab.until("[...document.querySelectorAll('#groups a')].some(each => each.textContent === 'batch-339')")
     assert tab.complaints == []
+
+
+def test_a_share_group_has_its_window(tab: Tab, served: Served) -> None:
+    rows = [place("sharers", "jobs", number, 40) for number in range(2)]
+    windows = {
+        ("jobs", 0): Deliveries(100, 12, 3, 4, 105, 2, "2 records wait for another delivery"),
+        ("jobs", 1): Deliveries(None, 0, 0, 0, None, 0, ""),
+    }
+    found = replace(group("sharers", rows, group_type="share"), deliveries=windows, redelivered=7, archived=1)
+    served.view = View(NOW_MS, {"sharers": found})
+    opened(tab, f"{served.url}#/group/sharers")
+    assert tab.run(PLACES.replace("#places", "#window")) == [
+        ["jobs-0", "100", "12", "3", "2", "4 at offset 105"],
+        ["jobs-1", "not begun", "0", "0", "0", "–"],
+    ]
+    assert (
+        "7 records delivered again, 1 record archived, since the watcher started"
+        in tab.page.locator("#view").inner_text()
+    )
+    assert tab.run("document.querySelector('#places th:nth-child(4)').textContent") == "start offset"
 
 
 def test_what_peers_say_is_text(tab: Tab, served: Served) -> None:
