@@ -41,14 +41,17 @@ def next_epoch(epoch: int) -> int:
 
 
 class ShareSession:
-    """A session. `partitions` has a flag for each partition: true if the next response includes it without news."""
+    """A session. `partitions` has a flag for each partition: true if the next response includes it without news.
+    `known_topics` has the topics that existed at an earlier fetch.
+    """
 
-    __slots__ = ("bytes", "epoch", "key", "partitions")
+    __slots__ = ("bytes", "epoch", "key", "known_topics", "partitions")
 
     def __init__(self, key: SessionKey) -> None:
         self.key = key
         self.epoch = next_epoch(INITIAL_EPOCH)
         self.partitions: dict[PartitionKey, bool] = {}
+        self.known_topics: set[bytes] = set()
         self.bytes = SESSION_BYTES + 4 * (len(key[0]) + len(key[1]))
 
     def select(self, news: Mapping[PartitionKey, tuple[bool, bool]]) -> list[PartitionKey]:

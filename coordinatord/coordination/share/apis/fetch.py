@@ -203,13 +203,18 @@ class _PendingShareFetch:
         """Find the partitions of the session. Each request begins with another one."""
         handler, may_read = self.handler, self._may_read
         keys = list(self.session.partitions)
+        known_topics = self.session.known_topics
         at = self.request.share_session_epoch % len(keys) if keys else 0
         acquires = self.request.max_records > 0 and self.max_bytes > 0
         for key in keys[at:] + keys[:at]:
             topic = handler.catalogue.by_id.get(key[0])
             if topic is None:
-                self.errors[key] = ShareError(ErrorCode.UNKNOWN_TOPIC_ID)
-            elif may_read is not None and not may_read(None, key[0]):
+                is_deleted = key[0] in known_topics  # Kafka's session knows its name
+                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_deleted else ErrorCode.UNKNOWN_TOPIC_ID
+                self.errors[key] = ShareError(error)
+                continue
+            known_topics.add(key[0])
+            if may_read is not None and not may_read(None, key[0]):
                 self.errors[key] = ShareError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             elif not 0 <= key[1] < len(topic.partitions):
                 self.errors[key] = ShareError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

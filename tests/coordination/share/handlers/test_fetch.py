@@ -239,7 +239,7 @@ def test_a_deleted_topic_ends_its_share_partitions(world: ShareWorld, member: Me
     assert len(world.partitions) == 1
     world.call(20, 5, DeleteTopicsRequest(topic_names=["orders"]))
     assert len(world.partitions) == 0
-    assert errors(member.fetch()) == {0: ErrorCode.UNKNOWN_TOPIC_ID}
+    assert errors(member.fetch()) == {0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 # Sessions and bad input
