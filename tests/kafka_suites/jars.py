@@ -30,6 +30,7 @@ KAFKA_JARS = (
     "kafka-tools",
     "kafka-clients:test",
     "kafka-server-common:test",
+    "kafka-metadata:test",
     "kafka-streams",  # which GroupsCommandTest names
     "kafka-test-common-runtime",
 )

@@ -19,7 +19,8 @@ SUITES: Mapping[str, tuple[str, ...]] = {
             "OffsetCommitRequestTest OffsetFetchRequestTest OffsetDeleteRequestTest DeleteGroupsRequestTest "
             "DescribeGroupsRequestTest ListGroupsRequestTest ConsumerGroupHeartbeatRequestTest "
             "ConsumerGroupDescribeRequestTest ConsumerProtocolMigrationTest TxnOffsetCommitRequestTest "
-            "WriteTxnMarkersRequestTest ApiVersionsRequestTest SaslApiVersionsRequestTest",
+            "WriteTxnMarkersRequestTest ApiVersionsRequestTest SaslApiVersionsRequestTest "
+            "ShareGroupHeartbeatRequestTest ShareGroupDescribeRequestTest ShareFetchAcknowledgeRequestTest",
         ),
         *_named(f"{_CORE}.api", "GroupCoordinatorIntegrationTest"),
     ),
@@ -91,6 +92,7 @@ REASONS: Mapping[str, str] = {
     "GroupCoordinatorIntegrationTest": "streams groups (KIP-1071) are not served",
     "GroupCoordinatorIntegrationTest.testRecreatingConsumerOffsetsTopic": "it deletes `__consumer_offsets`, which is "
     "refused",
+    "ShareFetchAcknowledgeRequestTest": "it needs several brokers",
     "DescribeProducersWithBrokerIdTest": "it needs several brokers",
     "StaticBrokerConfigTest.testInternalConfigsDoNotReturnForCreateTopics": "topics have the settings of Kafka 4.4, "
     "which the test's Kafka 4.3 does not know",

@@ -78,6 +78,9 @@ public final class DaemonCluster implements ClusterInstance {
         }
         // A broker ignores names that it does not know; coordinatord refuses them.
         properties.keySet().removeIf(name -> !name.startsWith("listener.name.") && !KNOWN.contains(name));
+        // Kafka has share groups by the feature share.version, whatever the setting.
+        properties.merge("group.coordinator.rebalance.protocols", "classic,consumer,share",
+            (given, with) -> given.contains("share") ? given : given + ",share");
         daemon = new Daemon(properties, listener, config.brokerSecurityProtocol().name);
         kafkaConfig = kafkaConfig(properties, listener);
     }
