@@ -183,6 +183,8 @@ MUTANTS: dict[str, Mutant] = {
         SHARE + "state_persister:_Call._finish", "self._epoch, lambda", "0, lambda", 7, "share"),
     "acknowledgements are not persisted": _lived(
         SHARE + "leader:SharePartitionActor._write", "_joined(write.batches)", "()", 0, "share"),
+    "records are archived without their dead letters": _lived(
+        SHARE + "leader:SharePartitions.write_letters", "if self.dead_letters is None:", "if True:", 9, "share"),
     "released records are not delivered again": _lived(
         SHARE + "partition.window:next_fetch_offset", "if partition.may_have_available:", "if False:", 0, "share"),
     "records of which nothing was persisted before a restart are lost": _lived(

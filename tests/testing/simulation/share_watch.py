@@ -15,7 +15,7 @@ from coordinatord.coordination.share.leader import ShareKey, SharePartitionActor
 from coordinatord.coordination.share.partition import events
 from coordinatord.coordination.share.partition.held import held
 from coordinatord.coordination.share.partition.result import Result
-from coordinatord.coordination.share.persister import AVAILABLE
+from coordinatord.coordination.share.persister import ARCHIVED, AVAILABLE
 from kafka_wire.errors import ErrorCode
 from tests.testing.simulation.invariants import Violated
 from tests.testing.simulation.share_members import ACCEPT, REJECT, RENEW, Ack, Key
@@ -40,7 +40,8 @@ class Record:
     until_ms: int = 0
     sent: set[int] = field(default_factory=set)  # types of acknowledgements that members have sent
     is_done: bool = False  # a member knows that it is accepted or rejected
-    is_durable: bool = False  # a terminal state is
+    is_durable: bool = False  # a terminal state is, or that its dead letter is due
+    is_archived: bool = False  # that is durable
 
 
 @dataclass(slots=True)
@@ -145,6 +146,15 @@ class ShareWatch:
             if not record.sent & {ACCEPT, REJECT} and record.count < self.world.limit:
                 self.fail(f"offset {offset} of {key[0]}-{key[2]} was never accepted: {record.count} deliveries")
 
+    def have_letters(self, letters: set[tuple[str, int, int]]) -> None:
+        """Each record that is archived has a dead letter, and no other has one (EachHasALetter)."""
+        for key, model in self.models.items():
+            for offset, record in model.records.items():
+                self.checks += 1
+                if record.is_archived != ((key[0], key[2], offset) in letters):
+                    has = "has no dead letter" if record.is_archived else "has a dead letter, and is not archived"
+                    self.fail(f"offset {offset} of {key[0]}-{key[2]} {has}")
+
 
 class Observer:
     """Follows the steps of one life of a node."""
@@ -235,6 +245,7 @@ class Observer:
                 record = model.record(offset)
                 record.durable_count = max(record.durable_count, count)
                 record.is_durable = record.is_durable or state != AVAILABLE
+                record.is_archived = record.is_archived or state == ARCHIVED
 
     def _compare(self, actor: SharePartitionActor, model: Model) -> None:
         """The start offset only rises; members have what the model says (StartRises, LocksHold)."""

@@ -18,6 +18,7 @@ from kafka_wire.api.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
+from kafka_wire.records.batch import iterate_batches, records
 from tests.testing.simulation.plan import MINUTE_MS, SECOND_MS, Plan
 from tests.testing.simulation.share_members import TOPIC, Producer, ShareMember
 from tests.testing.simulation.share_watch import ShareWatch
@@ -25,6 +26,7 @@ from tests.testing.simulation.troubles import Troubles
 from tests.testing.simulation.world import LOOK_MS, World
 
 GROUP_RESOURCE = 32
+LETTERS = "dlq.letters"
 CALM_MS = 10 * MINUTE_MS
 """Longer than all sessions, locks and restarts together. Meanwhile records are added now and then: after a restart the
 start offset does not pass the gap window, as in Kafka, until the window grows.
@@ -79,12 +81,15 @@ class ShareWorld(World):
         self.lock_ms = chance.choice((15_000, 30_000))
         self.limit = chance.choice((2, 3, 5))
         self.names = [f"pickers{number}" for number in range(chance.choice((1, 1, 2)))]
+        #: the groups have a dead-letter queue
+        self.has_letters = seed % 4 == 1
         self.members = {name: chance.choice((1, 2, 3, 5)) for name in self.names}
         self.settings = replace(
             self.settings,
             group_coordinator_rebalance_protocols=("classic", "consumer", "share"),
             group_share_record_lock_duration_ms=self.lock_ms,
             group_share_delivery_count_limit=self.limit,
+            errors_deadletterqueue_auto_create_topics_enable=True,
             share_coordinator_snapshot_update_records_per_snapshot=chance.choice((1, 5, 500)),
         )
         self.troubles = ShareTroubles(self)
@@ -98,8 +103,11 @@ class ShareWorld(World):
         self.machine.start()
         self.producer = Producer(self, "producer")
         self._ask_until(MetadataRequest([MetadataRequestTopic(name=TOPIC)]), self._topic)
-        earliest = [AlterableConfig("share.auto.offset.reset", 0, "earliest")]
-        resources = [AlterConfigsResource(GROUP_RESOURCE, name, earliest) for name in self.names]
+        own = {"share.auto.offset.reset": "earliest"}
+        if self.has_letters:
+            own["errors.deadletterqueue.topic.name"] = LETTERS
+        configs = [AlterableConfig(name, 0, value) for name, value in own.items()]
+        resources = [AlterConfigsResource(GROUP_RESOURCE, name, configs) for name in self.names]
         self._ask_until(IncrementalAlterConfigsRequest(resources), lambda answer: not answer.responses[0].error_code)
         self.put(50)
         for name, count in self.members.items():
@@ -159,6 +167,26 @@ class ShareWorld(World):
         self.story.say("world", f"all is well after {(self.engine.now_ms - began_ms) / 1000:g} s")
         for key, end in self.ends():
             self.watch.at_rest(key, end)  # type: ignore[call-arg]
+        if self.has_letters:
+            self.watch.have_letters(self.letters())  # type: ignore[attr-defined]
+
+    def letters(self) -> set[tuple[str, int, int]]:
+        """The group, partition and offset of each dead letter."""
+        daemon = self.machine.nodes[0].daemon
+        assert daemon is not None
+        topic = daemon.topics.catalogue.by_name.get(LETTERS)
+        found = set()
+        for partition in () if topic is None else topic.partitions:
+            offset = 0
+            while offset < partition.log.high_watermark:
+                data = partition.log.read(offset, 1 << 20)
+                for at, header in iterate_batches(data):
+                    for letter in records(data, at, header):
+                        told = {name: (value or b"").decode() for name, value in letter.headers}
+                        where = int(told["__dlq.errors.partition"]), int(told["__dlq.errors.offset"])
+                        found.add((told["__dlq.errors.group"], *where))
+                    offset = header.next_offset
+        return found
 
     def ends(self) -> list[tuple[tuple[str, bytes, int], int]]:
         """The end offset of each share partition."""
