@@ -15,7 +15,6 @@ from tests.clients.librdkafka import admin_client
 from tests.clients.test_share_consumers import (
     COUNT,
     GROUP,
-    SETTINGS,
     TOPIC,
     commit,
     number_of,
@@ -76,7 +75,7 @@ def test_each_rejected_record_has_a_dead_letter_after_sigkills(tmp_path: Path, w
     done: set[int] = set()
     perhaps: set[int] = set()
     kills = 0
-    with running(tmp_path, SETTINGS, workers=workers) as daemon, share_consumers(daemon.bootstrap) as make:
+    with running(tmp_path, workers=workers) as daemon, share_consumers(daemon.bootstrap) as make:
         prepare(daemon.bootstrap)
         _configure(daemon.bootstrap)
         consumers = [make(), make()]

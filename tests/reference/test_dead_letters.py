@@ -19,7 +19,6 @@ pytestmark = [pytest.mark.reference, pytest.mark.clients, pytest.mark.timeout(60
 TOPIC, GROUP = "orders", "pickers"
 PARTITIONS, EACH = 3, 12
 SETTINGS = {
-    "group.coordinator.rebalance.protocols": "classic,consumer,share",
     "errors.deadletterqueue.auto.create.topics.enable": "true",
 }
 
