@@ -96,6 +96,6 @@ REASONS: Mapping[str, str] = {
     "DescribeProducersWithBrokerIdTest": "it needs several brokers",
     "StaticBrokerConfigTest.testInternalConfigsDoNotReturnForCreateTopics": "topics have the settings of Kafka 4.4, "
     "which the test's Kafka 4.3 does not know",
-    "GroupsCommandTest.testGroupCommand": "it lists a share group; share groups are not enabled by default",
+    "GroupsCommandTest.testGroupCommand": "it lists a streams group, too; streams groups (KIP-1071) are not served",
 }
 """Why tests that pass on Kafka do not here: by class and method, or by class."""
