@@ -160,6 +160,8 @@ class Deliveries(NamedTuple):
     """The first offset with that count."""
     suspected: int
     """Number of available records whose delivery count is near the limit: `suspected_from`."""
+    suspected_at: int | None
+    """The first one with the highest count of them."""
     why: str
     """A sentence on records that are rejected or delivered again and again; empty if there is none."""
 
@@ -169,16 +171,22 @@ def deliveries(state: ShareState, limit: int = DELIVERY_COUNT_LIMIT) -> Deliveri
     archived = sum(each.size for each in state.batches if each.delivery_state == ARCHIVED)
     acknowledged = sum(each.size for each in state.batches if each.delivery_state == ACKNOWLEDGED)
     counted = state.delivery_complete_count
-    most = max(state.batches, key=lambda each: (each.delivery_count, -each.first_offset), default=None)
-    near = suspected_from(limit)
+    most = max(state.batches, key=_deliveries_first, default=None)
+    near = [
+        each
+        for each in state.batches
+        if each.delivery_state == AVAILABLE and each.delivery_count >= suspected_from(limit)
+    ]
+    worst = max(near, key=_deliveries_first, default=None)
     return Deliveries(
         None if state.start_offset == UNKNOWN else state.start_offset,
         acknowledged + archived if counted == UNKNOWN else counted,
         archived,
         0 if most is None else most.delivery_count,
         None if most is None else most.first_offset,
-        sum(each.size for each in state.batches if each.delivery_state == AVAILABLE and each.delivery_count >= near),
-        _why(state.batches, limit),
+        sum(each.size for each in near),
+        None if worst is None else worst.first_offset,
+        _why(worst, state.batches, limit),
     )
 
 
@@ -216,14 +224,17 @@ def suspected_from(limit: int) -> int:
     return max(2, (limit + 1) // 2)
 
 
-def _why(batches: Iterable[Batch], limit: int) -> str:
+def _deliveries_first(batch: Batch) -> tuple[int, int]:
+    """Return the sort key of the first batch with the most deliveries."""
+    return batch.delivery_count, -batch.first_offset
+
+
+def _why(suspect: Batch | None, batches: Iterable[Batch], limit: int) -> str:
     """Return the worst: available records near the limit, then archived ones."""
-    waiting = [each for each in batches if each.delivery_state == AVAILABLE]
-    most = max(waiting, key=lambda each: (each.delivery_count, -each.first_offset), default=None)
-    if most is not None and most.delivery_count >= suspected_from(limit):
+    if suspect is not None:
         return (
-            f"delivery count {most.delivery_count} of limit {limit} at {_offsets(most)}: "
-            f"{'a suspected poison record' if most.size == 1 else 'suspected poison records'}"
+            f"delivery count {suspect.delivery_count} of limit {limit} at {_offsets(suspect)}: "
+            f"{'a suspected poison record' if suspect.size == 1 else 'suspected poison records'}"
         )
     archived = [each for each in batches if each.delivery_state == ARCHIVED]
     at_limit = [each for each in archived if each.delivery_count >= limit]

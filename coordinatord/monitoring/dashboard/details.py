@@ -13,13 +13,14 @@ from coordinatord.monitoring.analysis.expiry import Expiry
 from coordinatord.monitoring.analysis.generations import TopicPartition
 from coordinatord.monitoring.analysis.members import MINUTE_MS, Event
 from coordinatord.monitoring.analysis.severity import is_urgent, severity
-from coordinatord.monitoring.analysis.status import LOST, REWOUND, STUCK, WAITING
+from coordinatord.monitoring.analysis.status import LOST, POISON, REWOUND, STUCK, WAITING
 from coordinatord.monitoring.dashboard.html import CURVES
 from coordinatord.monitoring.dashboard.overview import row
 from coordinatord.monitoring.dashboard.trends import Point, Points
 from coordinatord.monitoring.dashboard.view import GroupView, View
 from coordinatord.monitoring.dashboard.words import event_text, in_units
 
+SHARE = "share"
 MAX_ROWS = 100
 """Maximum number of partitions, members, rebalances and readers in a response: the worst or the last ones."""
 MAX_LINES = 30
@@ -167,19 +168,26 @@ def commands(group: GroupView, rows: Sequence[Now], bootstrap: str) -> list[dict
     if not group.group_id.isprintable() or not group.group_id:
         return []
     at, name = f"--bootstrap {bootstrap}", shlex.quote(group.group_id)
+    is_shared = group.group_type == SHARE
+    what = "which records were delivered again, and why" if is_shared else "why it rebalanced"
     found = [
         ("the partitions, and their owners", f"coordinatord groups describe {name} {at}"),
-        ("why it rebalanced (on a coordinatord)", f"coordinatord groups why {name} {at}"),
+        (f"{what} (on a coordinatord)", f"coordinatord groups why {name} {at}"),
     ]
+    if is_shared:
+        found.append(("its share partitions, and how often records were delivered", f"coordinatord lag {name} {at}"))
     worst = next((each for each in rows if each.status == group.verdict.word and each.topic.isprintable()), None)
     if worst is not None and worst.committed_offset is not None:
         topic = shlex.quote(worst.topic)
-        if worst.status == STUCK:
+        shared = group.deliveries.get((worst.topic, worst.partition))
+        suspect = None if shared is None or worst.status != POISON else shared.suspected_at
+        if worst.status == STUCK or suspect is not None:
             found.append((
-                "the record at which it is stuck",
-                f"kafka-console-consumer.sh --bootstrap-server {bootstrap} --topic {topic} "
-                f"--partition {worst.partition} --offset {worst.committed_offset} --max-messages 1",
+                "the record at which it is stuck" if suspect is None else "the suspected poison record",
+                f"kafka-console-consumer.sh --bootstrap-server {bootstrap} --topic {topic} --partition "
+                f"{worst.partition} --offset {worst.committed_offset if suspect is None else suspect} --max-messages 1",
             ))  # fmt: skip
+        if worst.status == STUCK:
             found.append((
                 "a plan that skips this record (stop its members first; --execute does it)",
                 f"coordinatord groups reset-offsets {name} --topic {topic}:{worst.partition} "
@@ -197,7 +205,8 @@ def commands(group: GroupView, rows: Sequence[Now], bootstrap: str) -> list[dict
                 f"kafka-transactions.sh --bootstrap-server {bootstrap} find-hanging --topic {topic} "
                 f"--partition {worst.partition}",
             ))  # fmt: skip
-    tool = f"kafka-consumer-groups.sh --bootstrap-server {bootstrap} --describe --group {name}"
+    script = "kafka-share-groups.sh" if is_shared else "kafka-consumer-groups.sh"
+    tool = f"{script} --bootstrap-server {bootstrap} --describe --group {name}"
     return [{"what": what, "command": command} for what, command in [*found, ("the same with Kafka's tool", tool)]]
 
 

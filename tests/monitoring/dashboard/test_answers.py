@@ -21,7 +21,7 @@ from coordinatord.monitoring.dashboard.responses import PAGE_SIZE, Answers
 from coordinatord.monitoring.dashboard.series import rows
 from coordinatord.monitoring.dashboard.trends import Trends
 from coordinatord.monitoring.dashboard.view import View
-from tests.monitoring.dashboard.views import EVIL, NOW_MS, group, place, view
+from tests.monitoring.dashboard.views import EVIL, NOW_MS, group, pickers, place, view
 
 
 def answers(found: View | None) -> Answers:
@@ -96,6 +96,24 @@ def test_what_the_group_page_has() -> None:
         in commands
     )
     assert not any("--execute" in each for each in commands)
+
+
+def test_the_page_of_a_share_group() -> None:
+    """Its share window, and commands that fit the type of the group."""
+    told = state(View(NOW_MS, {"pickers": pickers()}), group="pickers")["group"]
+    assert (told["status"], told["redelivered"], told["archived"]) == ("poison record", 5, 2)
+    assert told["means"] == ADVICE["poison record"].means
+    found = {row["partition"]: row for row in told["window"]}
+    assert (found[1]["topic"], found[1]["start_offset"], found[1]["done"], found[1]["archived"]) == ("orders", 40, 2, 2)
+    assert (found[1]["suspected"], found[1]["most_deliveries"], found[1]["at_offset"]) == (1, 3, 43)
+    assert (found[0]["start_offset"], found[0]["suspected"]) == (7, 0)
+    commands = [each["command"] for each in told["commands"]]
+    assert (
+        "kafka-console-consumer.sh --bootstrap-server b:9 --topic orders --partition 1 --offset 43 --max-messages 1"
+        in commands
+    )
+    assert "kafka-share-groups.sh --bootstrap-server b:9 --describe --group pickers" in commands
+    assert state(group="looping")["group"]["window"] == []
 
 
 def test_a_name_in_a_command_is_one_word_for_a_shell() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
+from coordinatord.monitoring.analysis import share_groups
 from coordinatord.monitoring.analysis.burrow import Commit
 from coordinatord.monitoring.analysis.commit_window import Trail
 from coordinatord.monitoring.analysis.current_lag import Partition, standing
@@ -13,6 +14,8 @@ from coordinatord.monitoring.analysis.groups import group_now
 from coordinatord.monitoring.analysis.members import CRASH_LOOP, STORM, Event, Life
 from coordinatord.monitoring.analysis.offset_timeline import Point
 from coordinatord.monitoring.analysis.rebalances import Rebalance
+from coordinatord.monitoring.analysis.share_groups import Look
+from coordinatord.monitoring.analysis.share_state import ARCHIVED, AVAILABLE, Batch, ShareState, deliveries
 from coordinatord.monitoring.analysis.status import Members, Rules
 from coordinatord.monitoring.dashboard.view import Deadline, Ending, GroupView, View
 
@@ -56,6 +59,18 @@ def life(number: int, since: int, until: int | None, end: str | None, client: st
 def group(name: str, rows: Any, **given: Any) -> GroupView:
     values: dict[str, Any] = {"group_type": "classic", "members": 3, "commits": 12, "causes": {}}
     return GroupView(group_id=name, rows=rows, now=group_now(rows) if rows else None, **(values | given))
+
+
+def pickers() -> GroupView:
+    """A share group with two share partitions, in one of them a suspected poison record."""
+    poisoned = deliveries(ShareState(1, 1, 40, 2, (Batch(41, 42, ARCHIVED, 1), Batch(43, 43, AVAILABLE, 3))), 5)
+    fine = deliveries(ShareState(1, 1, 7, 0, ()), 5)
+    looked = [Look(NOW_MS, 40, 50, 8, 1, poisoned)]
+    rows = [share_groups.standing("pickers", "orders", 1, looked, NOW_MS, rules=Rules())]
+    return group(
+        "pickers", rows, group_type="share", commits=None, redelivered=5, archived=2,
+        deliveries={("orders", 0): fine, ("orders", 1): poisoned},
+    )  # fmt: skip
 
 
 def view(more: int = 0) -> View:
