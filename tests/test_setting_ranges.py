@@ -18,6 +18,7 @@ RANGES = {
     "socket.receive.buffer.bytes": (-1, INT),
     "connections.max.idle.ms": (1, LONG),
     "max.connections": (1, INT),
+    "max.decompressed.message.bytes": (1, INT - 8),
     "shutdown.timeout.ms": (0, INT),
     "log.flush.interval.ms": (1, LONG),
     "log.segment.bytes": (1_024, INT),

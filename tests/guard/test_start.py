@@ -41,7 +41,7 @@ with tempfile.TemporaryDirectory() as directory:
     assert process.run(settings, ask) == 0
 """
 
-MODULES = 446
+MODULES = 451
 """Modules of all packages that a start may import, without those of the interpreter's own start."""
 
 OPTIONAL = {"OpenSSL", "cryptography", "numba", "psycopg", "re2"}

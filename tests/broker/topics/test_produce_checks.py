@@ -78,11 +78,11 @@ def test_the_loop_looks_at_no_more_records_than_its_share(world: World, monkeypa
     looked_at: list[int] = []
     read = stamps.stamps
 
-    def counted(section: Buffer, header: BatchHeader) -> Iterator[stamps.Stamp]:
+    def counted(section: Buffer, header: BatchHeader, largest: int) -> Iterator[stamps.Stamp]:
         looked_at.append(header.record_count)
-        return read(section, header)
+        return read(section, header, largest)
 
-    monkeypatch.setattr(stamps, "stamps", counted)
+    monkeypatch.setattr(produced, "stamps", counted)
     context = send(world, *[batch(*[b""] * (LOOP_RECORDS // 2))] * 3)
     assert looked_at == [LOOP_RECORDS // 2] * 2
     assert not context.waits

@@ -4,8 +4,9 @@ delete the start offsets of share groups. The share coordinator keeps them; the 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from coordinatord.base.config import Settings
 from coordinatord.coordination.group.consumer.topics import Topics
@@ -19,6 +20,7 @@ from coordinatord.coordination.share.persister import (
     PartitionSummary,
     TopicIdPartition,
 )
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, Wait
 from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -49,6 +51,8 @@ SHARE_OFFSETS_APIS = (
 )
 
 NO_LAG = -1
+AT_ONCE: Final = 100
+"""Partitions that are read without an interruption."""
 
 
 class ShareOffsets:
@@ -71,34 +75,31 @@ class ShareOffsets:
 
     # DescribeShareGroupOffsets
 
-    def describe(self, context: RequestContext, request: DescribeShareGroupOffsetsRequest) -> Any:
+    def describe(self, context: RequestContext, request: DescribeShareGroupOffsetsRequest) -> CooperativeTask:
         """Return the start offsets of each group's partitions, and how many records are before its members."""
-        groups: list[DescribeShareGroupOffsetsResponseGroup | None] = [None] * len(request.groups)
-        waiting = set[int]()
+        return CooperativeTask(self._describing(request))
 
-        def summarized(place: int, asked: dict[bytes, str], summaries: list[PartitionSummary]) -> None:
-            needed = [(each.topic_id, each.partition) for each in summaries if _has_lag(each)]
-            self.ends.ask(needed, partial(done, place, asked, summaries))
-
-        def done(place: int, asked: dict[bytes, str], summaries: list[PartitionSummary], ends: EndOffsets) -> None:
-            group = groups[place]
-            assert group is not None
-            group.topics[:0] = _described(asked, summaries, ends)
-            waiting.discard(place)
-            if not waiting:
-                context.reply(DescribeShareGroupOffsetsResponse(groups=[each for each in groups if each is not None]))
-
-        calls = []
-        for place, each in enumerate(request.groups):
-            groups[place], asked, partitions = self._asked(each)
-            if partitions:
-                waiting.add(place)
-                calls.append((each.group_id, partitions, partial(summarized, place, asked)))
-        if not calls:
-            return DescribeShareGroupOffsetsResponse(groups=[each for each in groups if each is not None])
-        for call in calls:
-            self.states.persister.read_summary(*call)
-        return None
+    def _describing(self, request: DescribeShareGroupOffsetsRequest) -> TaskSteps:
+        groups, places, calls = [], [], []
+        for each in request.groups:
+            group, names, partitions = self._asked(each)
+            groups.append(group)
+            for first in range(0, len(partitions), AT_ONCE):
+                part = partitions[first : first + AT_ONCE]
+                places.append((group, names))
+                calls.append(partial(self.states.persister.read_summary, each.group_id, part))
+            yield None
+        found: list[list[PartitionSummary]] = yield from _gathered(calls)
+        read = [[(each.topic_id, each.partition) for each in part if _has_lag(each)] for part in found]
+        asked = [partial(self.ends.ask, part) for part in read]
+        ends: list[EndOffsets] = yield from _gathered(asked)
+        topics: dict[int, dict[bytes, DescribeShareGroupOffsetsResponseTopic]] = {}
+        for (group, names), summaries, part_ends in zip(places, found, ends, strict=True):
+            _describe(topics.setdefault(id(group), {}), names, summaries, part_ends)
+            yield None
+        for group in groups:  # first the topics that exist
+            group.topics[:0] = topics.get(id(group), {}).values()
+        return DescribeShareGroupOffsetsResponse(groups=groups)
 
     def _asked(
         self, request: DescribeShareGroupOffsetsRequestGroup
@@ -206,17 +207,44 @@ class ShareOffsets:
         self.coordinator.parked.answer_at(actor.epoch, [(context, response)])
 
 
-def _described(
-    names: dict[bytes, str], summaries: list[PartitionSummary], ends: EndOffsets
-) -> list[DescribeShareGroupOffsetsResponseTopic]:
-    topics: dict[bytes, DescribeShareGroupOffsetsResponseTopic] = {}
+def _gathered(calls: Sequence[Callable[[Callable[[Any], object]], object]]) -> Generator[Wait | None, Any, list[Any]]:
+    """Make all calls, each of which takes a callback, and return their results in the order of the calls."""
+    results: list[Any] = [None] * len(calls)
+    missing = len(calls)
+    resume: Callable[[], object] | None = None
+
+    def done(place: int, result: Any) -> None:
+        nonlocal missing
+        results[place] = result
+        missing -= 1
+        if not missing and resume is not None:
+            resume()
+
+    def begin(wake: Callable[[], object]) -> None:
+        nonlocal resume
+        resume = wake
+
+    for place, call in enumerate(calls):
+        call(partial(done, place))
+        yield None
+    if missing:
+        yield Wait(begin)
+    return results
+
+
+def _describe(
+    topics: dict[bytes, DescribeShareGroupOffsetsResponseTopic],
+    names: dict[bytes, str],
+    summaries: list[PartitionSummary],
+    ends: EndOffsets,
+) -> None:
+    """Add partitions to the topics of a group."""
     for each in summaries:
         topic = topics.get(each.topic_id)
         if topic is None:
             name = names[each.topic_id]
             topic = topics[each.topic_id] = DescribeShareGroupOffsetsResponseTopic(name, each.topic_id)
         topic.partitions.append(_partition(each, ends))
-    return list(topics.values())
 
 
 def _has_lag(summary: PartitionSummary) -> bool:

@@ -18,6 +18,7 @@ from coordinatord.coordination.share.coordinator.coordinator import ShareCoordin
 from coordinatord.coordination.share.coordinator.result import Reply
 from coordinatord.coordination.share.persister import PartitionError, PartitionState, PartitionSummary, StateBatch
 from coordinatord.coordination.share.state_persister import Topics
+from coordinatord.transport.net.batching import is_durable
 from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps
 from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api import delete_share_group_state as delete
@@ -92,8 +93,9 @@ class ShareStateApis:
 
     def _in_slices(self, context: RequestContext, request: Any, api: _Api) -> TaskSteps:
         epoch, response = yield from self._steps(context, request, api)
-        self.coordinator.parked.answer_at(epoch, [(context, response)])
-        return None
+        if not (yield from is_durable(context, epoch)):
+            return error_response(request, context.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return response
 
     def _respond(self, context: RequestContext, epoch: int, response: Any) -> Any:
         """Return the response, or hold it until it is durable: the node's next request does not wait for that."""
@@ -116,10 +118,13 @@ class ShareStateApis:
                 results.setdefault(topic.topic_id, {})[part.partition] = result
                 epoch = max(epoch, written)
                 yield None
-        topics = [
-            api.topic_result(topic_id, [api.partition_result(each) for each in parts.values()])
-            for topic_id, parts in results.items()
-        ]
+        topics = []
+        for topic_id, parts in results.items():
+            answered = []
+            for each in parts.values():
+                answered.append(api.partition_result(each))
+                yield None
+            topics.append(api.topic_result(topic_id, answered))
         return epoch, api.response(topics)
 
     def _run(self, group_id: str, topic_id: bytes, part: Any, api: _Api) -> tuple[Reply, int]:
