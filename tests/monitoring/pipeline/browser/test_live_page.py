@@ -243,8 +243,8 @@ def test_filter_search_sort_and_open(tab: Tab, served: Served) -> None:
 def test_a_share_group_has_its_window(tab: Tab, served: Served) -> None:
     rows = [place("sharers", "jobs", number, 40) for number in range(2)]
     windows = {
-        ("jobs", 0): Deliveries(100, 12, 3, 4, 105, 2, "2 records wait for another delivery"),
-        ("jobs", 1): Deliveries(None, 0, 0, 0, None, 0, ""),
+        ("jobs", 0): Deliveries(100, 12, 3, 4, 105, 2, 105, "2 records wait for another delivery"),
+        ("jobs", 1): Deliveries(None, 0, 0, 0, None, 0, None, ""),
     }
     found = replace(group("sharers", rows, group_type="share"), deliveries=windows, redelivered=7, archived=1)
     served.view = View(NOW_MS, {"sharers": found})
