@@ -11,6 +11,7 @@ import pytest
 
 from coordinatord.base.config import Settings
 from coordinatord.broker.topics.names import SHARE_TOPIC
+from coordinatord.coordination.share.apis.state import MAX_STATE_BATCHES
 from coordinatord.server.daemon.handlers import offered, serves_share_groups
 from kafka_wire.api.api_versions import ApiVersionsRequest
 from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
@@ -68,6 +69,26 @@ async def create(client: Any) -> bytes:
     response = await client.ask(CreateTopicsRequest([CreatableTopic("orders", 2, -1)]), 7)
     topic_id: bytes = response.topics[0].topic_id
     return topic_id
+
+
+def test_a_write_of_too_many_batches_is_an_error_of_its_partition(tmp_path: Path) -> None:
+    """And changes nothing."""
+
+    async def play() -> None:
+        async with running_in_process(tmp_path, SHARE) as ours:
+            client = await ours.connect("raw")
+            topic_id = await create(client)
+            assert ours.daemon.share is not None
+            ours.daemon.share.coordinator.ensure_topic()
+            await client.ask(initializing(topic_id, 0, 1, start=10), 0)
+            for count, error in ((MAX_STATE_BATCHES + 1, ErrorCode.INVALID_REQUEST), (1, ErrorCode.NONE)):
+                request = writing(topic_id, 0, (10, 19, 0, 1), complete=4)
+                part = request.topics[0].partitions[0]
+                part.state_batches = part.state_batches * count
+                response = await client.ask(request, 1)
+                assert response.results[0].partitions[0].error_code == error
+
+    run(play())
 
 
 def test_the_state_is_there_after_a_restart(tmp_path: Path) -> None:

@@ -33,6 +33,11 @@ from kafka_wire.registry import error_response
 FEW: Final = 10
 """A request of more partitions is served in slices."""
 
+MAX_STATE_BATCHES: Final = 20_000
+"""Maximum number of state batches of a partition in a write, which is one step: 8 ms. A share partition has at most one
+batch for each acquired record (group.share.max.partition.max.record.locks).
+"""
+
 
 class _Api(NamedTuple):
     """The events and results of an API. A partition that this node cannot serve has a PartitionError."""
@@ -129,6 +134,9 @@ class ShareStateApis:
 
     def _run(self, group_id: str, topic_id: bytes, part: Any, api: _Api) -> tuple[Reply, int]:
         """Return the result of a step, and the flush epoch for which it waits."""
+        if len(getattr(part, "state_batches", ())) > MAX_STATE_BATCHES:
+            message = f"Unable to {api.what}: more than {MAX_STATE_BATCHES} state batches"
+            return PartitionError(topic_id, part.partition, ErrorCode.INVALID_REQUEST, message), 0
         event = api.event_of(part, self.topics.has_partition(topic_id, part.partition))
         actor = self.coordinator.actor_of(coordinator_key(group_id, topic_id, part.partition), event)
         if isinstance(actor, ErrorCode):
