@@ -7,6 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from coordinatord.coordination.share.persister import PartitionSummary, TopicIdPartition
+from coordinatord.transport.net.cooperative_tasks import MAX_RUNNING
 from coordinatord.transport.security.authorizer import Operation, PatternType, Permission, ResourceType
 from kafka_wire.api.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -228,5 +232,34 @@ def test_permissions(tmp_path: Path) -> None:
             assert [each.error_code for each in topic.partitions] == [no_topic]
             [topic] = (await delete_offsets(guest, "t")).responses
             assert topic.error_code == no_topic
+
+    run(play())
+
+
+def test_requests_that_wait_for_another_node_leave_room_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More of them than tasks may run at one time."""
+    count = MAX_RUNNING + 1
+    asked: list[tuple[list[TopicIdPartition], Callable[[list[PartitionSummary]], object]]] = []
+    topic = DescribeShareGroupOffsetsRequestTopic("orders", [0])
+    waiting = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup("g", [topic])])
+
+    async def play() -> None:
+        async with running_in_process(tmp_path, SETTINGS) as ours:
+            await create(await ours.connect("admin"), orders=1)
+            assert ours.daemon.share is not None
+            keep = lambda group_id, partitions, done: asked.append((partitions, done))  # noqa: E731
+            monkeypatch.setattr(ours.daemon.share.persister, "read_summary", keep)
+            clients = [await ours.connect("admin") for _ in range(count)]
+            answers = [asyncio.create_task(client.ask(waiting, 1)) for client in clients]
+            while len(asked) < count:  # noqa: ASYNC110  # the persister has no event for it
+                await asyncio.sleep(0)
+            other = await ours.connect("admin")
+            assert (await other.ask(DescribeShareGroupOffsetsRequest([]), 1)).groups == []
+            for partitions, done in asked:
+                done([PartitionSummary(*each, start_offset=7) for each in partitions])
+            for answer in await asyncio.gather(*answers):
+                assert [each.start_offset for each in answer.groups[0].topics[0].partitions] == [7]
 
     run(play())

@@ -4,7 +4,7 @@ delete the start offsets of share groups. The share coordinator keeps them; the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from coordinatord.coordination.share.persister import (
     PartitionSummary,
     TopicIdPartition,
 )
-from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, Wait
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps
 from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -77,29 +77,34 @@ class ShareOffsets:
 
     def describe(self, context: RequestContext, request: DescribeShareGroupOffsetsRequest) -> CooperativeTask:
         """Return the start offsets of each group's partitions, and how many records are before its members."""
-        return CooperativeTask(self._describing(request))
+        return CooperativeTask(self._describing(context, request))
 
-    def _describing(self, request: DescribeShareGroupOffsetsRequest) -> TaskSteps:
+    def _describing(self, context: RequestContext, request: DescribeShareGroupOffsetsRequest) -> TaskSteps:
         groups, places, calls = [], [], []
         for each in request.groups:
             group, names, partitions = self._asked(each)
-            groups.append(group)
+            topics: dict[bytes, DescribeShareGroupOffsetsResponseTopic] = {}
+            groups.append((group, topics))
             for first in range(0, len(partitions), AT_ONCE):
+                places.append((names, topics))
                 part = partitions[first : first + AT_ONCE]
-                places.append((group, names))
                 calls.append(partial(self.states.persister.read_summary, each.group_id, part))
             yield None
-        found: list[list[PartitionSummary]] = yield from _gathered(calls)
-        read = [[(each.topic_id, each.partition) for each in part if _has_lag(each)] for part in found]
-        asked = [partial(self.ends.ask, part) for part in read]
-        ends: list[EndOffsets] = yield from _gathered(asked)
-        topics: dict[int, dict[bytes, DescribeShareGroupOffsetsResponseTopic]] = {}
-        for (group, names), summaries, part_ends in zip(places, found, ends, strict=True):
-            _describe(topics.setdefault(id(group), {}), names, summaries, part_ends)
-            yield None
-        for group in groups:  # first the topics that exist
-            group.topics[:0] = topics.get(id(group), {}).values()
-        return DescribeShareGroupOffsetsResponse(groups=groups)
+
+        def with_summaries(found: list[list[PartitionSummary]]) -> TaskSteps:
+            read = [[(each.topic_id, each.partition) for each in part if _has_lag(each)] for part in found]
+            asked = [partial(self.ends.ask, part) for part in read]
+            return (yield from _gathered(context, asked, partial(with_ends, found)))
+
+        def with_ends(found: list[list[PartitionSummary]], ends: list[EndOffsets]) -> TaskSteps:
+            for (names, topics), summaries, part_ends in zip(places, found, ends, strict=True):
+                _describe(topics, names, summaries, part_ends)
+                yield None
+            for group, topics in groups:  # first the topics that exist
+                group.topics[:0] = topics.values()
+            return DescribeShareGroupOffsetsResponse(groups=[group for group, _ in groups])
+
+        return (yield from _gathered(context, calls, with_summaries))
 
     def _asked(
         self, request: DescribeShareGroupOffsetsRequestGroup
@@ -207,29 +212,34 @@ class ShareOffsets:
         self.coordinator.parked.answer_at(actor.epoch, [(context, response)])
 
 
-def _gathered(calls: Sequence[Callable[[Callable[[Any], object]], object]]) -> Generator[Wait | None, Any, list[Any]]:
-    """Make all calls, each of which takes a callback, and return their results in the order of the calls."""
+def _gathered(
+    context: RequestContext,
+    calls: Sequence[Callable[[Callable[[Any], object]], object]],
+    then: Callable[[list[Any]], TaskSteps],
+) -> TaskSteps:
+    """Make all calls, each of which takes a callback, and go on with `then` and their results, in the calls' order.
+
+    If results are missing, which other nodes may owe for many seconds, the request is parked meanwhile: waiting tasks
+    would take the places of other requests (MAX_RUNNING).
+    """
     results: list[Any] = [None] * len(calls)
     missing = len(calls)
-    resume: Callable[[], object] | None = None
+    is_parked = False
 
     def done(place: int, result: Any) -> None:
         nonlocal missing
         results[place] = result
         missing -= 1
-        if not missing and resume is not None:
-            resume()
-
-    def begin(wake: Callable[[], object]) -> None:
-        nonlocal resume
-        resume = wake
+        if not missing and is_parked:
+            context.go_on(CooperativeTask(then(results)))
 
     for place, call in enumerate(calls):
         call(partial(done, place))
         yield None
     if missing:
-        yield Wait(begin)
-    return results
+        is_parked = True
+        return None
+    return (yield from then(results))
 
 
 def _describe(
