@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -150,11 +150,16 @@ READING = (
 """Options that Kafka's tool rejects itself are left out."""
 
 
-def test_kafkas_tool_reads_the_same(on_kafka: Place, on_ours: Place) -> None:
-    theirs, ours = on_kafka.ask(*READING), on_ours.ask(*READING)
-    for command, mine, right in zip(READING, ours, theirs, strict=True):
+def same(on_kafka: Place, on_ours: Place, commands: Sequence[str]) -> dict[str, str]:
+    """Give both brokers the commands, and compare each output; return Kafka's by command."""
+    theirs, ours = on_kafka.ask(*commands), on_ours.ask(*commands)
+    for command, mine, right in zip(commands, ours, theirs, strict=True):
         assert mine == right, command
-    said = dict(zip(READING, theirs, strict=True))
+    return dict(zip(commands, theirs, strict=True))
+
+
+def test_kafkas_tool_reads_the_same(on_kafka: Place, on_ours: Place) -> None:
+    said = same(on_kafka, on_ours, READING)
     assert len(tables(said["--describe --all-groups --verbose"])) == 2 * len(share_story.GROUPS)
     assert "does not exist" in said["--describe --group nobody"] or "not found" in said["--describe --group nobody"]
 
@@ -365,6 +370,4 @@ WRITING = (
 
 def test_kafkas_tool_writes_the_same(on_kafka: Place, on_ours: Place) -> None:
     """The last test: it changes the groups without members."""
-    theirs, ours = on_kafka.ask(*WRITING), on_ours.ask(*WRITING)
-    for command, mine, right in zip(WRITING, ours, theirs, strict=True):
-        assert mine == right, command
+    same(on_kafka, on_ours, WRITING)

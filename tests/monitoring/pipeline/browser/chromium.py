@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page
@@ -58,10 +59,7 @@ class Tab:
 
     def until(self, condition: str) -> None:
         """Wait until a JavaScript expression is true."""
-        deadline = time.monotonic() + 60
-        while not self.run(f"!!({condition})"):
-            assert time.monotonic() < deadline, condition
-            time.sleep(0.05)
+        wait_until(lambda: self.run(f"!!({condition})"), condition)
 
     def violations(self, axe: str) -> list[str]:
         """What axe-core, whose script is given, finds amiss."""
