@@ -136,14 +136,14 @@ READ_TOGETHER = {
 """Settings that are read through a property of `Settings`."""
 
 
-def test_every_setting_is_read_or_says_that_it_has_no_effect() -> None:
+def test_every_setting_is_read() -> None:
     package = Path(__file__).parents[1] / "coordinatord"
     sources = "\n".join(path.read_text() for path in package.rglob("*.py") if path.parent.name != "config")
     read = set(re.findall(r"(?:settings|own)\.(\w+)", sources)) | set(re.findall(r'"((?:\w+\.)+\w+)"', sources))
     unread = [
         row.name
         for row in TABLE.values()
-        if not row.not_yet and row.name not in read and READ_TOGETHER.get(row.attribute, row.attribute) not in read
+        if row.name not in read and READ_TOGETHER.get(row.attribute, row.attribute) not in read
     ]
     assert unread == []
 
@@ -259,12 +259,6 @@ def test_settings_of_admission(flag: str, attribute: str, value: object) -> None
 def test_refused_settings_of_admission(flag: str) -> None:
     with pytest.raises(ConfigError, match=flag.partition("=")[0]):
         load(flags=flags(flag))
-
-
-def test_settings_without_effect_yet_are_named_only_where_they_are_changed() -> None:
-    assert load(flags=flags("socket.send.buffer.bytes=102400")).warnings == ()
-    loaded = load(flags=flags("socket.send.buffer.bytes=65536"))
-    assert loaded.warnings == ("socket.send.buffer.bytes has no effect here.",)
 
 
 @pytest.mark.parametrize("setting", ["workers=2", "log.flush=never"])

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import os
 import socket
+import stat
 
 import pytest
 
 from coordinatord.base.config.address import Listener, endpoints
+from coordinatord.testing import Kafka
 from coordinatord.transport.net.listening import bound
+from tests.support.waiting import wait_until
 
 
 def close(sockets: list[socket.socket]) -> None:
@@ -35,6 +40,44 @@ def test_one_address_is_one_socket() -> None:
     close(sockets)
     [only] = sockets
     assert only.family == socket.AF_INET
+
+
+def sizes(sock: socket.socket) -> tuple[int, int]:
+    """SO_SNDBUF and SO_RCVBUF of a socket; Linux reports twice what was set (socket(7))."""
+    return tuple(sock.getsockopt(socket.SOL_SOCKET, each) // 2 for each in (socket.SO_SNDBUF, socket.SO_RCVBUF))
+
+
+def accepted_from(client: socket.socket) -> socket.socket | None:
+    """The other end of a connection, if this process has accepted it."""
+    for descriptor in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            if stat.S_ISSOCK(os.fstat(int(descriptor)).st_mode):
+                other = socket.socket(fileno=os.dup(int(descriptor)))
+                if other.family == client.family and other.getpeername() == client.getsockname():
+                    return other
+                other.close()
+    return None
+
+
+def test_accepted_connections_have_buffers_of_the_settings() -> None:
+    settings = {"socket.send.buffer.bytes": 40_000, "socket.receive.buffer.bytes": 50_000}
+    with Kafka(settings=settings) as kafka:
+        host, _colon, port = kafka.bootstrap_servers.rpartition(":")
+        with socket.create_connection((host, int(port)), timeout=10) as client:
+            found: list[socket.socket] = []
+            wait_until(lambda: found.extend(each for each in [accepted_from(client)] if each) or found, "an accept")
+            with found[0]:
+                assert sizes(found[0]) == (40_000, 50_000)
+
+
+def test_minus_one_leaves_the_buffers_to_the_kernel() -> None:
+    with socket.socket() as untouched:
+        kernels = sizes(untouched)
+    sockets = bound("127.0.0.1", 0, buffers=(-1, 50_000))
+    try:
+        assert sizes(sockets[0]) == (kernels[0], 50_000)
+    finally:
+        close(sockets)
 
 
 def test_a_port_in_use_is_an_error() -> None:

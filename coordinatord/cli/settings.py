@@ -117,7 +117,6 @@ def _as_json(row: Setting, loaded: Loaded) -> dict[str, Any]:
         "kind": row.kind,
         "doc": row.doc,
         "differs_from_kafka": row.ours or None,
-        "has_effect": not row.not_yet,
         "aliases": list(row.aliases),
     }
 
@@ -137,8 +136,6 @@ def _remarks(row: Setting) -> str:
     remarks = [row.kind]
     if row.aliases:
         remarks.append(f"also {', '.join(row.aliases)}")
-    if row.not_yet:
-        remarks.append("no effect in this version")
     if row.ours:
         remarks.append(row.ours)
     return f"({' · '.join(remarks)})"

@@ -100,8 +100,6 @@ def settings() -> str:
             lines.append(f"- also: {', '.join(f'`{each}`' for each in row.aliases)}")
         if row.ours:
             lines.append(f"- differs: {row.ours}")
-        if row.not_yet:
-            lines.append("- has no effect in this version")
     return "\n".join(lines) + "\n"
 
 

@@ -118,7 +118,7 @@ def load(
     problems = rules.broken(settings)
     if problems:
         raise ConfigError(*problems)
-    return Loaded(settings, origins, tuple(_warnings(settings, origins, foreign)))
+    return Loaded(settings, origins, tuple(_warnings(foreign)))
 
 
 def assignment(text: str, origin: str) -> Entry:
@@ -220,13 +220,7 @@ def _unknown(entry: Entry) -> str:
     return f"There is no setting {entry.name!r} ({entry.origin}). {advice}"
 
 
-def _warnings(settings: Settings, origins: dict[str, str], foreign: dict[str, str]) -> Iterable[str]:
-    defaults = Settings()
-    without_effect = sorted(foreign)
-    for name in origins:
-        row = TABLE[name]
-        if row.not_yet and getattr(settings, row.attribute) != getattr(defaults, row.attribute):
-            without_effect.append(name)
-    if without_effect:
-        verb = "has" if len(without_effect) == 1 else "have"
-        yield f"{', '.join(without_effect)} {verb} no effect here."
+def _warnings(foreign: Mapping[str, str]) -> Iterable[str]:
+    if foreign:
+        verb = "has" if len(foreign) == 1 else "have"
+        yield f"{', '.join(sorted(foreign))} {verb} no effect here."

@@ -45,10 +45,6 @@ class Setting:
     """The reason why the name or the default is not Kafka's; empty if both are."""
     aliases: tuple[str, ...]
     """Other names of the setting in Kafka or among its users."""
-    not_yet: bool
-    """True if the setting is accepted and checked so that a broker's file can be used, without effect in this
-    version.
-    """
 
     def shown(self, value: Any) -> Any:
         """Return the value for output: passwords are hidden, as Kafka hides them."""
@@ -70,11 +66,10 @@ def _field(
     doc: str,
     ours: str,
     aliases: tuple[str, ...],
-    not_yet: bool,
 ) -> Any:
     def setting(attribute: str) -> Setting:
         return Setting(
-            attribute.replace("_", "."), attribute, kind, parse, default, " ".join(doc.split()), ours, aliases, not_yet
+            attribute.replace("_", "."), attribute, kind, parse, default, " ".join(doc.split()), ours, aliases
         )
 
     return dataclasses.field(default=default, metadata={"setting": setting})
@@ -97,7 +92,6 @@ def integer(
     maximum: int = INT_MAX,
     ours: str = "",
     aliases: tuple[str, ...] = (),
-    not_yet: bool = False,
 ) -> int:
     def parse(value: object) -> int:
         number = _whole_number(value)
@@ -106,11 +100,11 @@ def integer(
         return _within(number, minimum, maximum)
 
     kind = f"int, {_range(minimum, maximum)}"
-    return _field(parse, kind, default, doc, ours, aliases, not_yet)  # type: ignore[no-any-return]
+    return _field(parse, kind, default, doc, ours, aliases)  # type: ignore[no-any-return]
 
 
 def optional_integer(
-    doc: str, *, minimum: int = 0, maximum: int = LONG_MAX, aliases: tuple[str, ...] = (), not_yet: bool = False
+    doc: str, *, minimum: int = 0, maximum: int = LONG_MAX, aliases: tuple[str, ...] = ()
 ) -> int | None:
     """Declare an integer that is unset by default, because another setting takes its place."""
 
@@ -123,10 +117,10 @@ def optional_integer(
         return _within(number, minimum, maximum)
 
     kind = f"int, {_range(minimum, maximum)}, or unset"
-    return _field(parse, kind, None, doc, "", aliases, not_yet)  # type: ignore[no-any-return]
+    return _field(parse, kind, None, doc, "", aliases)  # type: ignore[no-any-return]
 
 
-def ratio(default: float, doc: str, *, not_yet: bool = False) -> float:
+def ratio(default: float, doc: str) -> float:
     def parse(value: object) -> float:
         try:
             number = float(value) if not isinstance(value, bool) else math.nan  # type: ignore[arg-type]
@@ -136,7 +130,7 @@ def ratio(default: float, doc: str, *, not_yet: bool = False) -> float:
             raise Unacceptable(f"must be a number from 0 to 1, not {shown(value)}")
         return number
 
-    return _field(parse, "number, 0 to 1", default, doc, "", (), not_yet)  # type: ignore[no-any-return]
+    return _field(parse, "number, 0 to 1", default, doc, "", ())  # type: ignore[no-any-return]
 
 
 def rate(default: float, doc: str) -> float:
@@ -151,10 +145,10 @@ def rate(default: float, doc: str) -> float:
             raise Unacceptable(f"must be a number above 0, not {shown(value)}")
         return number
 
-    return _field(parse, "number above 0", default, doc, "", (), False)  # type: ignore[no-any-return]
+    return _field(parse, "number above 0", default, doc, "", ())  # type: ignore[no-any-return]
 
 
-def boolean(default: bool, doc: str, *, ours: str = "", not_yet: bool = False) -> bool:
+def boolean(default: bool, doc: str, *, ours: str = "") -> bool:
     def parse(value: object) -> bool:
         if isinstance(value, bool):
             return value
@@ -163,7 +157,7 @@ def boolean(default: bool, doc: str, *, ours: str = "", not_yet: bool = False) -
             raise Unacceptable(f"must be true or false, not {shown(value)}")
         return word == "true"
 
-    return _field(parse, "true or false", default, doc, ours, (), not_yet)  # type: ignore[no-any-return]
+    return _field(parse, "true or false", default, doc, ours, ())  # type: ignore[no-any-return]
 
 
 def choice(
@@ -173,7 +167,6 @@ def choice(
     *,
     ours: str = "",
     aliases: tuple[str, ...] = (),
-    not_yet: bool = False,
 ) -> str:
     """Declare a choice of a few words, in any case; the value is spelled as in `allowed`."""
     spelling = {word.lower(): word for word in allowed}
@@ -184,7 +177,7 @@ def choice(
             raise Unacceptable(f"must be {_either(allowed)}, not {shown(value)}")
         return word
 
-    return _field(parse, _either(allowed), default, doc, ours, aliases, not_yet)  # type: ignore[no-any-return]
+    return _field(parse, _either(allowed), default, doc, ours, aliases)  # type: ignore[no-any-return]
 
 
 def words(
@@ -194,7 +187,6 @@ def words(
     allowed: tuple[str, ...] = (),
     ours: str = "",
     aliases: tuple[str, ...] = (),
-    not_yet: bool = False,
 ) -> tuple[str, ...]:
     """Declare a list: comma-separated text, or a TOML array."""
 
@@ -206,7 +198,7 @@ def words(
         return items
 
     kind = f"list of {_either(allowed)}" if allowed else "list"
-    return _field(parse, kind, default, doc, ours, aliases, not_yet)  # type: ignore[no-any-return]
+    return _field(parse, kind, default, doc, ours, aliases)  # type: ignore[no-any-return]
 
 
 def parsed(
@@ -219,7 +211,7 @@ def parsed(
     aliases: tuple[str, ...] = (),
 ) -> Any:
     """Declare a value with a parser of its own."""
-    return _field(parse, kind, default, doc, ours, aliases, False)
+    return _field(parse, kind, default, doc, ours, aliases)
 
 
 def text(value: object) -> str:

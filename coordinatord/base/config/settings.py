@@ -3,8 +3,7 @@ carries the values.
 
 An attribute `group_max_size` is the setting `group.max.size`. Times are in milliseconds and sizes in bytes unless the
 name says otherwise. Settings that Kafka also has mean the same as in Kafka; `ours` gives the reason for a default that
-differs from Kafka's, or for a setting that Kafka does not have. `not_yet` marks settings that are accepted and checked,
-so that a broker's own file can be used, but have no effect in this version.
+differs from Kafka's, or for a setting that Kafka does not have.
 """
 
 from __future__ import annotations
@@ -98,10 +97,14 @@ class Settings(ShareCoordinatorSettings):
         50, "Connections that may wait to be accepted, at most the kernel's somaxconn.", minimum=1
     )
     socket_send_buffer_bytes: int = integer(
-        100 * KIB, "SO_SNDBUF of client connections; -1 leaves the kernel's.", minimum=-1, not_yet=True
+        100 * KIB,
+        "SO_SNDBUF of client connections, at most the kernel's net.core.wmem_max; -1 leaves the kernel's.",
+        minimum=-1,
     )
     socket_receive_buffer_bytes: int = integer(
-        100 * KIB, "SO_RCVBUF of client connections; -1 leaves the kernel's.", minimum=-1, not_yet=True
+        100 * KIB,
+        "SO_RCVBUF of client connections, at most the kernel's net.core.rmem_max; -1 leaves the kernel's.",
+        minimum=-1,
     )
     connections_max_idle_ms: int = integer(
         600_000, "Time without a request after which a connection is closed.", minimum=1, maximum=LONG_MAX
@@ -462,6 +465,11 @@ class Settings(ShareCoordinatorSettings):
         """The address to bind and the one to advertise, of each listener for clients; without controller listeners."""
         skipped = {name.upper() for name in self.controller_listener_names}
         return endpoints(tuple(each for each in self.listeners if each.name not in skipped), self.advertised_listeners)
+
+    @property
+    def socket_buffers(self) -> tuple[int, int]:
+        """SO_SNDBUF and SO_RCVBUF of client connections in bytes; -1 leaves the kernel's."""
+        return self.socket_send_buffer_bytes, self.socket_receive_buffer_bytes
 
     @property
     def admin(self) -> Listener | None:

@@ -180,7 +180,7 @@ class ConfigApis:
         if of_cluster:
             synonyms = [each for each in synonyms if each.source is ConfigSource.DYNAMIC_DEFAULT_BROKER]
         value = synonyms[0].value if synonyms else None
-        doc = None if row is None else _documentation(row.doc, not row.not_yet)
+        doc = None if row is None else row.doc
         return DescribeConfigsResourceResult(
             name,
             None if secret else value,

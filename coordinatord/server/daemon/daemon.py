@@ -306,7 +306,9 @@ class Daemon:
             if part is not None:
                 sockets = part.sockets[endpoint.name]
             else:
-                sockets = bound(endpoint.host, endpoint.port, v6_only=endpoint.v6_only)
+                sockets = bound(
+                    endpoint.host, endpoint.port, v6_only=endpoint.v6_only, buffers=self.settings.socket_buffers
+                )
             host, port = sockets[0].getsockname()[:2]
             self.bound.append((endpoint.name, host, port))
             if part is not None:
@@ -321,8 +323,7 @@ class Daemon:
 
             connection = lambda: Connection(self.door, LISTENER)  # noqa: E731
             self._servers.append(await self.loop.create_unix_server(connection, sock=part.peer_socket))
-            admin_url = "" if self.admin is None else self.admin.url
-            await take_up_line(part, self.loop, self.topics, self, admin_url)
+            await take_up_line(part, self.loop, self.topics, self, "" if self.admin is None else self.admin.url)
         self.begin()
 
     def begin(self) -> None:

@@ -204,7 +204,10 @@ class StandbyListener:
         for endpoint in endpoints(self._settings):
             try:
                 sockets += [
-                    (endpoint.name, each) for each in bound(endpoint.host, endpoint.port, v6_only=endpoint.v6_only)
+                    (endpoint.name, each)
+                    for each in bound(
+                        endpoint.host, endpoint.port, v6_only=endpoint.v6_only, buffers=self._settings.socket_buffers
+                    )
                 ]
             except OSError as error:
                 log.warning("clients cannot ask this node who leads", listener=endpoint.name, error=str(error))

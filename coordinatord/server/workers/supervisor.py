@@ -149,7 +149,9 @@ class Supervisor:
         for endpoint in self.settings.endpoints:
             try:
                 port = endpoint.port and endpoint.port + number
-                sockets[endpoint.name] = bound(endpoint.host, port, v6_only=endpoint.v6_only)
+                sockets[endpoint.name] = bound(
+                    endpoint.host, port, v6_only=endpoint.v6_only, buffers=self.settings.socket_buffers
+                )
             except OSError as error:
                 raise CannotBind(number, error) from error
             for each in sockets[endpoint.name]:
