@@ -3,9 +3,10 @@
 A stable member commits the same partitions of the same topics under the same generation again and again. Only sixteen
 bytes per partition change in its request: partition index, offset and leader epoch. Some clients name their partitions
 in another order each time (franz-go, kafka-python), so the index is one of the numbers. The record in the log has the
-same sixteen bytes; the rest of the record changes only with the time, and the response only with the order. Decoding
-such a request, validating each partition and encoding records and response took 10 µs; copying the numbers from request
-to records takes 2 µs. A shape takes 3 KB for a request of four partitions, 6 KB for one of sixteen.
+same sixteen bytes; the rest of the record changes only with the time, and the response only with the order. The bench
+row `commit-never` takes 14.9 µs of CPU per commit with shapes, and 28.9 µs without: copying the numbers from request to
+records is cheaper than decoding the request, validating each partition and encoding records and response. A shape takes
+3 KB for a request of four partitions, 6 KB for one of sixteen.
 
 The positions of the numbers are not declared a second time here: the ordinary encoder encodes a message twice, once
 with all bits of the numbers zero and once with all bits one; the bytes that differ are the numbers (`in_common`).
