@@ -38,6 +38,9 @@ MUTANTS: dict[str, Mutant] = {
         "consumer_full_heartbeat_previous_epoch"),
     "the previous epoch is always enough": _told(
         "validation:epoch_refusal", "and _owns_all(member, owned)", "", "consumer_full_heartbeat_previous_epoch"),
+    "an unknown or outdated member may go on": _told(
+        "heartbeat:_refusal", "refusal = member_refusal(group.group_id, consumer, request)", "refusal = None",
+        "consumer_full_heartbeat_previous_epoch"),
     "instance ids can be taken": _told(
         "validation:_static_refusal", "owner.epoch == LEAVING_FOR_NOW", "True", "consumer_static_unreleased"),
     "a member that comes back needs room": _told(

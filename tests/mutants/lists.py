@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from tests.mutants import consumer_assignors, consumer_groups, dead_letters, member, share_nodes, simulation
+from tests.mutants import (
+    classic_groups,
+    consumer_assignors,
+    consumer_groups,
+    dead_letters,
+    member,
+    share_nodes,
+    simulation,
+)
 from tests.mutants.tool import Mutant
 
 LISTS: dict[str, dict[str, Mutant]] = {
+    "classic_groups": classic_groups.MUTANTS,
     "consumer_groups": consumer_groups.MUTANTS,
     "consumer_assignors": consumer_assignors.MUTANTS,
     "dead_letters": dead_letters.MUTANTS,

@@ -1,5 +1,6 @@
 """Make our daemon choose what Kafka chose in a random program of both protocols, where nothing but chance or a hash
-decides: the ids of members and topics, the leaders of classic groups, and who gets which partition.
+decides: the ids of members and topics, the leaders of classic groups, and who gets which partition (Kafka's assignors
+go by hashes of names of topics, which differ from run to run).
 
 An assignment is taken over only if it is legal: it gives away each partition of the topics that are read once, and only
 to members that read the topic, and nobody who could take one has two less than somebody who could give it.
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
@@ -19,8 +20,12 @@ from coordinatord.broker.topics.catalogue import Catalogue
 from coordinatord.coordination.group.consumer import downgrade, group_epoch
 from coordinatord.coordination.group.consumer.assignors.spec import Assignor, GroupSpec, Slices
 from coordinatord.coordination.group.state import Group
-from tests.reference.consumer_player import Choices, ConsumerPlayer
+from tests.reference.consumer_player import ConsumerPlayer
+from tests.reference.consumer_steps import SHARED
+from tests.reference.in_process import InProcess
 from tests.reference.leader_choice import LeaderChoice
+from tests.reference.programs import Chosen
+from tests.reference.random_player import Choices
 
 _JAVA_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 
@@ -36,13 +41,12 @@ class StaleType(AssertionError):
 
 
 class ConsumerChoices(LeaderChoice):
-    """`player` is the one who plays now, `wanted` what Kafka has chosen. `exact`: our assignor's own results count."""
+    """`player` is the one who plays now, `choices` what Kafka has chosen."""
 
-    def __init__(self, exact: bool = False) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.player: ConsumerPlayer | None = None
         self.choices = Choices()
-        self.exact = exact
         self.topic_ids: list[bytes] = []
 
     def new_id(self) -> str:
@@ -70,10 +74,10 @@ class ConsumerChoices(LeaderChoice):
             return self._target(wanted, ours, spec, topics)
 
         def topic_id(catalogue: Catalogue) -> bytes:
-            wanted = self.choices.topic_ids.get(self._asked())
             if self.topic_ids:
-                wanted = self.topic_ids.pop(0)
-            return new_id(catalogue) if wanted is None else wanted
+                return self.topic_ids.pop(0)
+            wanted = self.choices.topic_ids.get(self._asked())
+            return new_id(catalogue) if wanted is None else bytes.fromhex(wanted)
 
         with ExitStack() as stack:
             stack.enter_context(super().installed())
@@ -86,8 +90,8 @@ class ConsumerChoices(LeaderChoice):
             stack.enter_context(mock.patch.object(Catalogue, "new_id", topic_id))
             yield self
 
-    def _asked(self) -> int:
-        return 0 if self.player is None else self.player.asked
+    def _asked(self) -> str:
+        return "" if self.player is None else str(self.player.asked)
 
     def _choose(self, group: Group) -> None:
         wanted = self.choices.leaders.get(self._asked())
@@ -109,10 +113,7 @@ class ConsumerChoices(LeaderChoice):
         except StaleType:
             self.player.is_comparable = False
             return ours
-        except IllegalAssignment:
-            if not self.exact:
-                raise
-        return ours if self.exact else found
+        return found
 
 
 def check(found: Any, ours: Any, spec: GroupSpec) -> None:
@@ -132,3 +133,20 @@ def check(found: Any, ours: Any, spec: GroupSpec) -> None:
     sizes = [sorted(sum(map(len, parts.values())) for parts in one.values()) for one in (found, ours)]
     if spec.homogeneous and sizes[0] != sizes[1]:
         raise IllegalAssignment(f"not as even as ours: {sizes}")
+
+
+@contextmanager
+def choosing(ours: InProcess, topic_ids: Mapping[str, bytes]) -> Iterator[Chosen]:
+    """Our daemon chooses what Kafka has chosen; first of all the ids of the topics that all programs read."""
+    choice = ConsumerChoices()
+
+    @contextmanager
+    def chosen(player: ConsumerPlayer, choices: Choices) -> Iterator[None]:
+        choice.player, choice.choices = player, choices
+        yield
+        choice.player = None
+
+    with choice.installed():
+        ours.daemon.coordinator.new_id = choice.new_id
+        choice.topic_ids = [topic_ids[name] for name in SHARED]
+        yield chosen

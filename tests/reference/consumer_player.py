@@ -1,15 +1,14 @@
 """Play a random program of both protocols against a broker, any broker, and tell it as a story.
 
 After each request the player looks at the whole group, by ConsumerGroupDescribe or DescribeGroups, and tells of it when
-it has changed. What a broker has chosen freely, it notes as `Choices`: ids, the leaders of classic groups, and target
-assignments, where several are equally good. Our daemon is then made to choose the same (consumer_choices.py).
+it has changed. What a broker has chosen freely, it notes as `Choices`. Our daemon is then made to choose the same
+(consumer_choices.py).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass, field
 from typing import Any
 
 from coordinatord.testing.conform.normalized import put_in_order, rendered
@@ -40,8 +39,20 @@ from tests.reference.consumer_requests import (
     full_name,
     learn,
 )
-from tests.reference.consumer_steps import OWN, SEATS, SHARED, Program, Step
-from tests.reference.random_player import ANSWER_TIMEOUT_S, LOOK_S, PARKABLE, Connect, Told, Wire, Wires, command
+from tests.reference.consumer_steps import OWN, SEATS, SHARED
+from tests.reference.random_player import (
+    ANSWER_TIMEOUT_S,
+    LOOK_S,
+    PARKABLE,
+    Choices,
+    Connect,
+    Played,
+    Told,
+    Wire,
+    Wires,
+    command,
+)
+from tests.reference.random_steps import Program, Step
 
 PROPAGATION_S = 0.3
 """From Kafka's controller to its group coordinator; the same time is given to expressions and transactions."""
@@ -52,32 +63,6 @@ LONGEST_S = 50
 """Sessions end after a minute."""
 LONGEST_WITH_EXPRESSIONS_S = 9.5
 """A group resolves its expressions again after ten seconds."""
-
-
-@dataclass(slots=True)
-class Choices:
-    """By the number of the request that they followed. Targets: member id -> topic name -> partitions."""
-
-    ids: dict[int, str] = field(default_factory=dict)
-    topic_ids: dict[int, bytes] = field(default_factory=dict)
-    leaders: dict[int, str] = field(default_factory=dict)
-    targets: dict[int, dict[str, dict[str, list[int]]]] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Played:
-    """A program as it went on one broker; nothing can be said of one that was not in time. `is_comparable`: no listed
-    difference has shown.
-    """
-
-    story: list[Told]
-    choices: Choices
-    is_in_time: bool
-    is_comparable: bool = True
-
-    def text(self) -> str:
-        """A story file without its comment."""
-        return "\n\n".join("\n".join(told.lines()) for told in self.story) + "\n"
 
 
 class ConsumerPlayer(Wires):
@@ -91,7 +76,7 @@ class ConsumerPlayer(Wires):
         self.names = ConsumerNames(name, host, port)
         self.names.ids["stranger"] = "stranger"
         self.seats = [ConsumerSeat(letter, settings) for letter, settings in zip(SEATS, program.seats, strict=False)]
-        self.numbers: dict[str, int] = {}  # by connection: the request that it waits for
+        self.numbers: dict[str, str] = {}  # by connection: the request that it waits for
         self.counts: dict[str, int] = {**SHARED}
         self.story: list[Told] = []
         self.asked = 0
@@ -118,7 +103,7 @@ class ConsumerPlayer(Wires):
         finally:
             await self._clean_up()
         longest_s = LONGEST_WITH_EXPRESSIONS_S if self.has_expressions else LONGEST_S
-        return Played(self.story, self.choices, self.took_s < longest_s, self.is_comparable)
+        return Played(self.story, self.choices, self.is_comparable and self.took_s < longest_s)
 
     async def _play(self, step: Step) -> None:
         seat = self.seats[step.get("seat", 0)]
@@ -200,7 +185,7 @@ class ConsumerPlayer(Wires):
 
     async def _change_topic(self, step: Step) -> None:
         name = full_name(step["topic"], self.names.story)
-        number = self.asked = self.asked + 1
+        self.asked += 1
         count = self.counts.get(name, 0)
         request: Any
         if step["do"] == "create":
@@ -220,7 +205,8 @@ class ConsumerPlayer(Wires):
         self.story.append(Told(f"{step['do']} {step['topic']} {wanted}", [ErrorCode(one.error_code).name]))
         if one.error_code == ErrorCode.NONE:
             if step["do"] == "create":
-                self.choices.topic_ids[number] = self.topic_ids[name] = one.topic_id
+                self.choices.topic_ids[str(self.asked)] = one.topic_id.hex()
+                self.topic_ids[name] = one.topic_id
                 self.names.id_for("T", one.topic_id)
             await self._topic_has(name, wanted)
             await wait_until_settled(self.connect, Answer(codec_of(request, version), request, answer))
@@ -254,7 +240,7 @@ class ConsumerPlayer(Wires):
             return None  # Kafka then forgets the group but for its log: a listed difference
         wire = await self.free_wire(seat)
         self.asked += 1
-        self.numbers[wire.name] = self.asked
+        self.numbers[wire.name] = str(self.asked)
         wire.client.send(request, version)
         wire.waiting = step
         if kind not in PARKABLE:
@@ -323,7 +309,7 @@ class ConsumerPlayer(Wires):
         if member_id and not answer.request.member_id:
             self.choices.ids[self.numbers[wire.name]] = member_id
         if getattr(message, "leader", None):
-            self.choices.leaders[self.asked] = message.leader
+            self.choices.leaders[str(self.asked)] = message.leader
 
     def _note_parked(self, members: list[Any]) -> None:
         """The ids of members whose join is parked, and may never be answered."""
@@ -339,7 +325,7 @@ class ConsumerPlayer(Wires):
         answer: Any = await self.barrier.ask(ConsumerGroupDescribeRequest([group_id]), 1)
         group, version = answer.groups[0], 1
         if group.error_code == ErrorCode.NONE:
-            self.choices.targets[self.asked] = {
+            self.choices.targets[str(self.asked)] = {
                 member.member_id: {
                     part.topic_name.removeprefix(f"{self.names.story}."): sorted(part.partitions)
                     for part in member.target_assignment.topic_partitions

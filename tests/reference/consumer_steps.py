@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-Step = dict[str, Any]
+from tests.reference.random_steps import SEATS, Program, Step
 
-SEATS = "ABCDEF"
 MAX_STEPS = 36
 SHARED: Mapping[str, int] = {"random.a": 1, "random.b": 3, "random.c": 6}
 """Topics that all programs read; their partitions."""
@@ -50,22 +48,9 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
 """Of the brokers, by the policy of migration."""
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
-    """The steps that a seed stands for, or some of them. `seats` are the members' own settings, by number."""
-
-    seed: int
-    seats: list[Step]
-    steps: list[Step]
-
-    @property
-    def policy(self) -> str:
-        """Of every ten programs seven have a broker that migrates both ways."""
-        return ("upgrade", "downgrade", "disabled")[self.seed % 10] if self.seed % 10 < 3 else "bidirectional"
-
-    @property
-    def settings(self) -> Mapping[str, str]:
-        return SETTINGS[self.policy]
+def policy(seed: int) -> str:
+    """Of every ten programs seven have a broker that migrates both ways."""
+    return ("upgrade", "downgrade", "disabled")[seed % 10] if seed % 10 < 3 else "bidirectional"
 
 
 def program(seed: int) -> Program:

@@ -54,16 +54,27 @@ class Told:
 
 
 @dataclass(slots=True)
-class Played:
-    """A program as it went on one broker.
+class Choices:
+    """What a broker has chosen freely: ids of members and topics (as hexadecimal digits) by the number of the request
+    that they followed, leaders, in programs of the classic protocol their identities by group and generation, and
+    target assignments: member id -> topic name -> partitions.
+    """
 
-    `leaders` are the identities of the leaders that the broker has chosen, by group and generation. `is_in_time` says
-    whether all bursts were as short as they have to be; if not, nothing can be said about the story.
+    ids: dict[str, str] = field(default_factory=dict)
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    leaders: dict[str, str] = field(default_factory=dict)
+    targets: dict[str, dict[str, dict[str, list[int]]]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Played:
+    """A program as it went on one broker. Nothing can be said of one that is not comparable: it was not in time, or a
+    listed difference has shown.
     """
 
     story: list[Told]
-    leaders: dict[str, str]
-    is_in_time: bool
+    choices: Choices
+    is_comparable: bool = True
 
     def text(self) -> str:
         """A story file without its comment."""
@@ -143,7 +154,7 @@ class RandomPlayer(Wires):
         self.names = Names(name, host, port)
         self.seats = [Seat(letter, settings) for letter, settings in zip(SEATS, program.seats, strict=False)]
         self.story: list[Told] = []
-        self.leaders: dict[str, str] = {}
+        self.choices = Choices()
         self.identities: dict[str, str] = {}  # by member id
         self.deletions = 0
         self.in_burst = 0
@@ -163,7 +174,7 @@ class RandomPlayer(Wires):
             await self._wait(1)
         finally:
             await self._clean_up()
-        return Played(self.story, self.leaders, self.is_in_time)
+        return Played(self.story, self.choices, self.is_in_time)
 
     async def _play(self, step: Step) -> None:
         match step["do"]:
@@ -282,9 +293,9 @@ class RandomPlayer(Wires):
             if found := IDENTITY.search(metadata):
                 self.identities[member_id] = found[0].decode()
         if message.leader in self.identities:
-            self.leaders[self.generation(message.generation_id)] = self.identities[message.leader]
+            self.choices.leaders[self.generation(message.generation_id)] = self.identities[message.leader]
         elif message.leader:
-            self.leaders.setdefault(self.generation(message.generation_id), message.leader[:-UUID_CHARACTERS])
+            self.choices.leaders.setdefault(self.generation(message.generation_id), message.leader[:-UUID_CHARACTERS])
 
     def generation(self, number: int) -> str:
         """A generation of this group, or of the one that bears its name after it was deleted."""

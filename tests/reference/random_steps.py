@@ -28,21 +28,23 @@ MARGIN_S = 0.05
 
 SESSION_TIMEOUTS_MS = (4_000, 7_500, 11_000)
 REBALANCE_TIMEOUTS_MS = (4_500, 8_000, 1_000)
-DELAY_MS = 500
-"""The delay of the first rebalance, in programs that have one."""
 
 PROTOCOLS = ("range", "roundrobin", "sticky")
 TOPICS = {"random.one": 1, "random.two": 2}
 UNKNOWN_TOPIC = "random.none"
 
-SETTINGS: Mapping[str, str] = {
+_IMMEDIATE: Mapping[str, str] = {
     "group.min.session.timeout.ms": "4000",
     "group.initial.rebalance.delay.ms": "0",
     "group.max.size": "5",
     "offset.metadata.max.bytes": "20",
     "offsets.topic.num.partitions": "1",
 }
-DELAYED: Mapping[str, str] = {**SETTINGS, "group.initial.rebalance.delay.ms": str(DELAY_MS)}
+SETTINGS: Mapping[str, Mapping[str, str]] = {
+    "immediate": _IMMEDIATE,
+    "delayed": {**_IMMEDIATE, "group.initial.rebalance.delay.ms": "500"},
+}
+"""Of the brokers, by the policy of first rebalances."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +55,10 @@ class Program:
     seats: list[Step]
     steps: list[Step]
 
-    @property
-    def settings(self) -> Mapping[str, str]:
-        """Of the broker: one program in ten has a delayed first rebalance."""
-        return DELAYED if self.seed % 10 == 9 else SETTINGS
+
+def policy(seed: int) -> str:
+    """One program in ten has a delayed first rebalance."""
+    return "delayed" if seed % 10 == 9 else "immediate"
 
 
 def program(seed: int) -> Program:

@@ -1,6 +1,6 @@
 """Groups of both protocols after a restart: after each step of a random program, the log gives back what is in memory.
 
-The programs are those of test_consumer_programs.py: members of both protocols, conversion in both directions, commits,
+The programs are those of consumer_programs.py: members of both protocols, conversion in both directions, commits,
 transactions, deletion of offsets, groups and topics. The fast load and a replay record by record are both compared with
 the groups that are served.
 """
@@ -23,19 +23,11 @@ from coordinatord.coordination.group.state import Group
 from coordinatord.coordination.service.partition_load import PartitionLoad
 from coordinatord.server.daemon.daemon import Daemon
 from tests.coordination.group.consumer_world import durable
-from tests.reference.consumer_choices import ConsumerChoices
 from tests.reference.consumer_player import ConsumerPlayer
-from tests.reference.consumer_programs import (
-    NO_EXPIRY,
-    NO_LEDGER,
-    NUMBERS,
-    QUICK_RECORDINGS,
-    Told_,
-    ready_topics,
-    recordings,
-)
-from tests.reference.consumer_steps import SETTINGS, SHARED, Step
+from tests.reference.consumer_programs import BOTH
 from tests.reference.in_process import HOST, run, running_in_process
+from tests.reference.programs import NO_EXPIRY, NO_LEDGER, Stories, ready_topics, recordings, run_name
+from tests.reference.random_steps import Step
 from tests.test_partition_load import Plain, coordinator
 
 pytestmark = [pytest.mark.interpreted, pytest.mark.slow, pytest.mark.timeout(900)]
@@ -91,29 +83,25 @@ class Compared(ConsumerPlayer):
         return durable_groups(groups)
 
 
-async def played(programs: Told_, topic_ids: dict[str, bytes], policy: str, directory: Path) -> int:
+async def played(stories: Stories, policy: str, directory: Path) -> int:
     """Play all of them, with Kafka's choices, as `on_ours` does; return the number of comparisons of groups."""
-    choice, compared = ConsumerChoices(), 0
-    with choice.installed():
-        async with running_in_process(directory, {**SETTINGS[policy], **NO_EXPIRY, **NO_LEDGER}) as ours:
-            ours.daemon.coordinator.new_id = choice.new_id
-            choice.topic_ids = [topic_ids[name] for name in SHARED]
-            await ready_topics(ours.connect)
-            found = ours.daemon.coordinator.log
-            partition = found._appends.find("__consumer_offsets", 0)
-            for it, kafka in programs:
-                player = Compared(it, ours.connect, HOST, ours.port, NUMBERS.name(it))
+    compared = 0
+    async with running_in_process(directory, {**BOTH.settings[policy], **NO_EXPIRY, **NO_LEDGER}) as ours:
+        with BOTH.choosing(ours, stories.topic_ids) as chosen:
+            topic_ids = await ready_topics(ours.connect, BOTH.topics)
+            partition = ours.daemon.coordinator.log._appends.find("__consumer_offsets", 0)
+            for it, kafka in stories.told:
+                player = Compared(it, ours.connect, HOST, ours.port, run_name(it))
                 player.begin(ours.daemon, partition.log)
-                choice.player, choice.choices = player, kafka.choices
-                await player.play(topic_ids)
-                choice.player = None
+                with chosen(player, kafka.choices):
+                    await player.play(topic_ids)
                 compared += player.compared
     return compared
 
 
-@pytest.mark.parametrize("policy", SETTINGS)
+@pytest.mark.parametrize("policy", BOTH.settings)
 def test_the_log_gives_back_what_is_in_memory(policy: str, tmp_path: Path) -> None:
-    programs, topic_ids = recordings(QUICK_RECORDINGS)[policy]
+    stories = recordings(BOTH.quick_recordings)[policy]
     with contextlib.redirect_stdout(io.StringIO()):
-        compared = run(played(programs, topic_ids, policy, tmp_path))
-    assert compared > 5 * len(programs)
+        compared = run(played(stories, policy, tmp_path))
+    assert compared > 5 * len(stories.told)
