@@ -253,7 +253,7 @@ def loaded(log: PartitionLog, batches: int | None = None) -> tuple[Coordinator, 
 @pytest.mark.parametrize("window", [1, 7, 16_384])
 def test_a_random_log_is_loaded_as_it_reads(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
     monkeypatch.setattr(partition_load, "WINDOW_KEYS", window)
-    monkeypatch.setattr(partition_load, "SLICE_RECORDS", 3)
+    monkeypatch.setattr(partition_load, "SLICE_ITEMS", 3)
     odd = groups = pending = 0
     for seed in range(50):
         log = RandomLog(seed).log
@@ -350,7 +350,7 @@ def test_what_is_not_read_is_told_once_with_its_name() -> None:
 
 
 def test_groups_are_served_one_by_one_while_others_are_made_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition_load, "SLICE_GROUPS", 1)
+    monkeypatch.setattr(partition_load, "SLICE_COSTLY_ITEMS", 1)
     world = World(SimulatedDisk(1))
     log = world.log("__consumer_offsets")
     value = encode_value(OffsetCommitValue(5, 0, "", 7))

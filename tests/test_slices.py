@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from coordinatord.base.budget import SLICE_COSTLY_ITEMS
 from coordinatord.transport.net.cooperative_tasks import (
-    PAUSE,
     CooperativeTask,
     TaskScheduler,
     TaskSteps,
@@ -108,9 +108,9 @@ def test_a_bug_is_told(turns: Turns) -> None:
 
 def test_long_lists_are_gone_through_with_pauses() -> None:
     """Each pause comes after a few elements, and the result is that of going through all at once."""
-    numbers = list(range(10 * PAUSE))
+    numbers = list(range(10 * SLICE_COSTLY_ITEMS))
     assert paused(made_of(numbers, str)) == (10, [str(number) for number in numbers])
-    assert paused(any_of(numbers, lambda number: number == 5 * PAUSE)) == (5, True)
+    assert paused(any_of(numbers, lambda number: number == 5 * SLICE_COSTLY_ITEMS)) == (5, True)
     assert paused(any_of(numbers, lambda number: number < 0)) == (10, False)
     table = dict.fromkeys(numbers)
     assert paused(let_go(numbers, table)) == (20, None)

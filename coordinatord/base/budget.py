@@ -18,6 +18,14 @@ BACKGROUND_SLICE_S = 0.020
 SLICE_WORK = 4_000
 """Units of work in a slice of the pure core: each is about a microsecond of interpreted code."""
 
+SLICE_ITEMS = 250
+"""Records, partitions, names … of some microseconds each that a loop handles before it looks whether other work must
+run.
+"""
+
+SLICE_COSTLY_ITEMS = 50
+"""The counterpart for items of up to a tenth of a millisecond: partitions whose log is read or written, groups."""
+
 
 class Budget:
     """The time that is left of a slice, which begins now. `clock` returns seconds."""

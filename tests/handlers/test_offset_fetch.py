@@ -107,7 +107,7 @@ def test_a_group_alone_is_answered_as_among_others_and_in_parts(
 ) -> None:
     async def in_parts(client: RawClient, request: Any, version: int) -> Any:
         with monkeypatch.context() as fewer:
-            fewer.setattr(offsets, "FETCHED_AT_ONCE", 1)
+            fewer.setattr(offsets, "SLICE_ITEMS", 1)
             return await ask(client, request, version)
 
     async def main() -> set[int]:
@@ -158,11 +158,11 @@ def test_a_group_alone_is_answered_as_among_others_and_in_parts(
     )
 
 
-@pytest.mark.parametrize("at_once", [offsets.FETCHED_AT_ONCE, 1])
+@pytest.mark.parametrize("at_once", [offsets.SLICE_ITEMS, 1])
 def test_offsets_of_a_transaction_are_told_when_its_marker_is_durable(
     at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offsets, "FETCHED_AT_ONCE", at_once)
+    monkeypatch.setattr(offsets, "SLICE_ITEMS", at_once)
     world = World()
     pending = TxnOffsetCommitRequest("tx", "g", 7, 0)
     pending.topics = [TxnOffsetCommitRequestTopic("orders", partitions=[TxnOffsetCommitRequestPartition(0, 8)])]
@@ -187,7 +187,7 @@ def test_offsets_of_a_transaction_are_told_when_its_marker_is_durable(
 
 
 def test_an_offset_that_is_deleted_between_two_parts_is_none_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offsets, "FETCHED_AT_ONCE", 1)
+    monkeypatch.setattr(offsets, "SLICE_ITEMS", 1)
     world = World()
     partitions = [OffsetCommitRequestPartition(0, 5), OffsetCommitRequestPartition(1, 6)]
     topics = [OffsetCommitRequestTopic(name, partitions=partitions) for name in ("orders", "clicks")]

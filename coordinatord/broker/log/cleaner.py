@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Protocol, TypeVar
 
+from coordinatord.base.budget import SLICE_ITEMS
 from coordinatord.base.threads import EventLoop, Worker
 from coordinatord.broker.log import segment_swap
 from coordinatord.broker.log.cleanable import LogToClean, assess, roll_is_due
@@ -36,9 +37,6 @@ from coordinatord.broker.log.index import OFFSET_ENTRY, TIME_ENTRY
 from coordinatord.broker.log.partition_log import PartitionLog
 from coordinatord.broker.log.segment import SWAP_SUFFIX, Segment
 from coordinatord.broker.log.writer import LogWriter
-
-LOOKED_AT_PER_TURN = 500
-"""Number of segments that are checked per turn of the event loop, plus LOG_COST per log: about half a millisecond."""
 
 LOG_COST = 5
 """Cost of checking one log, in units of segments."""
@@ -199,7 +197,7 @@ class Cleaner:
         for log in self._looking:
             self._look_at(log)
             looked_at += LOG_COST + len(log.segments)
-            if looked_at >= LOOKED_AT_PER_TURN:
+            if looked_at >= SLICE_ITEMS:
                 self._loop.call_soon(self._look_at_some)
                 return
         self._looking = None

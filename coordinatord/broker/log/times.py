@@ -17,6 +17,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
+from coordinatord.base.budget import SLICE_ITEMS
 from coordinatord.broker.log.disk import FilePool
 from coordinatord.broker.log.index import OFFSET_ENTRY, TIME_ENTRY, last_entry
 from coordinatord.broker.log.partition_log import PartitionLog
@@ -24,9 +25,6 @@ from coordinatord.broker.log.scan import walk
 from coordinatord.broker.log.segment import Segment
 from kafka_wire.records.batch import BatchHeader, record_section
 from kafka_wire.records.stamps import stamps
-
-HEADERS_AT_ONCE: Final = 100
-"""Number of batch headers that are read between two pauses: a tenth of a millisecond."""
 
 MAX_REMEMBERED: Final = 64
 MAX_RISES: Final = 1_000
@@ -99,7 +97,7 @@ class TimeLookups:
                         if found is not None:
                             return found
                         yield None
-                    elif count % HEADERS_AT_ONCE == HEADERS_AT_ONCE - 1:
+                    elif count % SLICE_ITEMS == SLICE_ITEMS - 1:
                         yield None
         return None
 

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from coordinatord.base.budget import SLICE_ITEMS
 from coordinatord.broker.log.config import LONG_MAX, LogConfig
 from coordinatord.broker.log.data_dir import DataDirectory
 from coordinatord.broker.log.errors import LogDamaged
@@ -45,9 +46,6 @@ SNAPSHOT_BYTES: Final = 1 << 20
 """The log is rewritten when it has grown by this and by the size of the last snapshot: a start reads both in some tens
 of milliseconds.
 """
-
-SLICE_RECORDS: Final = 100
-"""Records of a snapshot that are written in one turn of the event loop."""
 
 
 class Image(Protocol):
@@ -248,7 +246,7 @@ class _Snapshot:
         writer = self._metadata._writer
         if writer.failed:
             return
-        slice_ = list(islice(self._records, SLICE_RECORDS))
+        slice_ = list(islice(self._records, SLICE_ITEMS))
         if slice_:
             self._size += self._metadata._write(self._log, slice_)
             self._call_soon(self._write_slice)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from coordinatord.base.budget import SLICE_COSTLY_ITEMS
 from coordinatord.base.config import Settings
 from coordinatord.broker.log.errors import LogFailed
 from coordinatord.broker.log.writer import LogWriter
@@ -49,9 +50,6 @@ if TYPE_CHECKING:
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
 """Kafka's `MAX_PARTITIONS_PER_BATCH`."""
-
-LOGS_AT_ONCE = 100
-"""Number of partitions whose logs are removed in one slice."""
 
 
 class Refusal(Exception):
@@ -372,8 +370,8 @@ class Administration:
                     logs = yield from catalogue.delete(
                         topic for topic in topics if catalogue.by_name.get(topic.name) is topic
                     )
-                for first in range(0, len(logs), LOGS_AT_ONCE):
-                    self.writer.delete(logs[first : first + LOGS_AT_ONCE])
+                for first in range(0, len(logs), SLICE_COSTLY_ITEMS):
+                    self.writer.delete(logs[first : first + SLICE_COSTLY_ITEMS])
                     yield None
             except (OSError, LogFailed) as error:
                 return ErrorCode.KAFKA_STORAGE_ERROR, str(error)

@@ -20,6 +20,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from coordinatord.base.budget import SLICE_ITEMS
 from coordinatord.base.config import Settings
 from coordinatord.broker.log.checkpoint import uuid_text
 from coordinatord.broker.log.data_dir import DataDirectory
@@ -47,9 +48,6 @@ from kafka_wire.schema import ZERO_UUID
 RESERVED_IDS = (ZERO_UUID, bytes(15) + b"\1")
 """Kafka's Uuid.RESERVED: the zero id (no topic id) and the metadata topic's id."""
 
-
-PARTITIONS_AT_ONCE = 500
-"""Partitions that are added to a topic without a pause."""
 
 New = tuple[str, bytes, int, "Configs"]
 """A topic to be created: (name, id, partitions, settings)."""
@@ -173,7 +171,7 @@ class Catalogue:
         for name, topic_id, count, configs in new:
             topic = Topic(name, topic_id, configs)
             while len(topic.partitions) < count and name not in self.by_name:
-                self._extend(topic, min(count, len(topic.partitions) + PARTITIONS_AT_ONCE))
+                self._extend(topic, min(count, len(topic.partitions) + SLICE_ITEMS))
                 yield None
             if name in self.by_name:
                 self.partition_count -= len(topic.partitions)
@@ -223,7 +221,7 @@ class Catalogue:
         yield from self._write(self._next({**entries, **grown}))
         for topic, count in wanted:
             while len(topic.partitions) < count:
-                self._extend(topic, min(count, len(topic.partitions) + PARTITIONS_AT_ONCE))
+                self._extend(topic, min(count, len(topic.partitions) + SLICE_ITEMS))
                 yield None
 
     def configure(self, changes: Mapping[Topic, Configs]) -> TaskSteps:

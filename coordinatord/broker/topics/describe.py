@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from coordinatord.base.budget import SLICE_COSTLY_ITEMS, SLICE_ITEMS
 from coordinatord.base.config import Settings
 from coordinatord.broker.topics.catalogue import Catalogue, Topic
 from coordinatord.broker.topics.names import INTERNAL, RESERVED, UNLISTED, why_invalid
 from coordinatord.broker.topics.partition import Partition
 from coordinatord.transport.cluster.nodes import Nodes
-from coordinatord.transport.net.cooperative_tasks import PAUSE, CooperativeTask, TaskSteps, made_of, run_through
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, made_of, run_through
 from kafka_wire.api.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from kafka_wire.api.describe_producers import (
     DescribeProducersRequest,
@@ -53,9 +54,6 @@ BROKERS = 1
 # idempotent write 12
 TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
-
-MANY = 256
-"""Number of requested topics, or of partitions of all topics, above which a metadata response is built in slices."""
 
 MAX_PARTITIONS_DESCRIBED = 2_000
 """Largest number of partitions in a response of DescribeTopicPartitions (Kafka's max.request.partition.size.limit)."""
@@ -98,9 +96,9 @@ class Describing:
         is_all = asked is None or (not asked and context.api_version == 0)
         many = self.catalogue.partition_count if asked is None or is_all else len(asked)
         may_create = bool(asked) and request.allow_auto_topic_creation and self._may_create
-        creates = may_create and (many > MANY or any(self._is_missing(each.name) for each in asked or ()))
+        creates = may_create and (many > SLICE_ITEMS or any(self._is_missing(each.name) for each in asked or ()))
         steps = self._metadata(context, request, may_create=may_create)
-        if creates or many > MANY:
+        if creates or many > SLICE_ITEMS:
             return CooperativeTask(steps, is_change=creates)
         response: MetadataResponse = run_through(steps)
         return response
@@ -320,7 +318,7 @@ def by_one_identity(
         names[each.name] = None
         if each.topic_id != ZERO_UUID:
             ids[each.topic_id] = None
-        if number % PAUSE == PAUSE - 1:
+        if number % SLICE_COSTLY_ITEMS == SLICE_COSTLY_ITEMS - 1:
             yield None
     if (None in names and not ids) or (version < 12 and (None in names or ids)):
         return ErrorCode.INVALID_REQUEST

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
+from coordinatord.base.budget import SLICE_COSTLY_ITEMS
 from coordinatord.base.config import Settings
 from coordinatord.broker.log.large_read import LARGE_READ_BYTES, LargeRead
 from coordinatord.broker.topics.aborted import next_offset
@@ -63,9 +64,6 @@ if TYPE_CHECKING:
     from coordinatord.transport.net.request import RequestContext
 
 READ_COMMITTED = 1
-
-MANY = 64
-"""Partitions that a fetch reads without a pause; a fetch of more partitions may take a time slice for each."""
 
 LOOK_AFTER_MS = 30_000
 """Interval at which a parked request checks that its client is still connected: max_wait_ms may be 24 days."""
@@ -203,7 +201,7 @@ class _PendingFetch:
         return begun(self._begin())
 
     def _begin(self) -> TaskSteps:
-        if len(self.partitions) > MANY:
+        if len(self.partitions) > SLICE_COSTLY_ITEMS:
             yield None
         if self.request.max_wait_ms <= 0 or not self.present or self.min_bytes <= 0:
             yield from self.answer((yield from self.read()))
@@ -268,7 +266,7 @@ class _PendingFetch:
         """
         if self.context.closed:
             self.finish()
-        elif len(self.present) <= MANY:
+        elif len(self.present) <= SLICE_COSTLY_ITEMS:
             if self.min_bytes == 1 and len(self.present) == 1:  # its only partition has most probably something
                 if not self._is_due:
                     self._go_on(self._read_only())
@@ -336,7 +334,7 @@ class _PendingFetch:
     def read(self) -> TaskSteps:
         """Return the response for every partition, in order; unknown partitions last."""
         self._has_news = self._is_large = self._names_leaders = False
-        is_long, unpaused = len(self.partitions) > MANY, 0
+        is_long, unpaused = len(self.partitions) > SLICE_COSTLY_ITEMS, 0
         left, at_least_one = min(self.max_bytes, self.context.room), True
         read: dict[PartitionKey, PartitionData] = {}
         for key, asked, partition in self.present:
@@ -416,7 +414,7 @@ class _PendingFetch:
         if self.context.done:
             return
         response = self.respond(read)
-        if len(read) > MANY:
+        if len(read) > SLICE_COSTLY_ITEMS:
             yield None
         if self._is_large:
             self.context.reply_in_parts(response)

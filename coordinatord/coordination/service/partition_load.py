@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final, Protocol
 
+from coordinatord.base.budget import SLICE_COSTLY_ITEMS, SLICE_ITEMS
 from coordinatord.base.observe.logger import get_logger
 from coordinatord.broker.log.loader import ReplayedBatch
 from coordinatord.coordination.group.classic.step import restore
@@ -36,12 +37,6 @@ from kafka_wire.records.offset_values import decode_offset_value
 from kafka_wire.records.offsets import OffsetCommitKey, OffsetCommitValue
 
 log = get_logger("coordinatord.coordination.service")
-
-SLICE_RECORDS: Final = 1_000
-"""Records or keys between two yields: about a millisecond."""
-
-SLICE_GROUPS: Final = 50
-"""Groups prepared for serving between two yields."""
 
 WINDOW_KEYS: Final = 16_384
 WINDOW_BYTES: Final = 4 * 1024 * 1024
@@ -114,7 +109,7 @@ class PartitionLoad:
             while done < count:
                 try:
                     stop, taken, odd = gather(
-                        section, at, end, min(SLICE_RECORDS, count - done), newest, tombstones_are_odd=self._is_open
+                        section, at, end, min(SLICE_ITEMS, count - done), newest, tombstones_are_odd=self._is_open
                     )
                     if done + taken == count and stop != end:
                         raise TrailingBytesError(f"{end - stop} bytes follow the last of {count} records")
@@ -128,7 +123,7 @@ class PartitionLoad:
                 read += taken
                 if odd is not None and not in_window:
                     yield from self._odd(odd)
-                if read >= SLICE_RECORDS:
+                if read >= SLICE_ITEMS:
                     yield read
                     read = 0
             if len(newest) > WINDOW_KEYS or self._window_bytes > WINDOW_BYTES:
@@ -168,8 +163,8 @@ class PartitionLoad:
             left = len(self._newest)
             try:
                 while left > 0:
-                    self._put(islice(items, SLICE_RECORDS))
-                    left -= SLICE_RECORDS
+                    self._put(islice(items, SLICE_ITEMS))
+                    left -= SLICE_ITEMS
                     yield 0
             except DecodeError:
                 yield from self._apply_in_order()
@@ -261,11 +256,11 @@ class PartitionLoad:
         producer_id = batch.header.producer_id
         records = batch.records
         if batch.control is None:
-            for start in range(0, len(records), SLICE_RECORDS):
-                for _, _, key, value in records[start : start + SLICE_RECORDS]:
+            for start in range(0, len(records), SLICE_ITEMS):
+                for _, _, key, value in records[start : start + SLICE_ITEMS]:
                     if key is not None:
                         self._replay(key, value, producer_id)
-                yield min(SLICE_RECORDS, len(records) - start)
+                yield min(SLICE_ITEMS, len(records) - start)
             return
         if batch.control in (ControlType.COMMIT, ControlType.ABORT):
             for group_id in self.coordinator.pending.pop((self.partition, producer_id), ()):
@@ -294,7 +289,7 @@ class PartitionLoad:
                 actor.apply(result, now_ms)
                 for event in coordinator.missed_deletions:
                     coordinator.tell_of_deletion(actor, event)
-            if number % SLICE_GROUPS == 0:
+            if number % SLICE_COSTLY_ITEMS == 0:
                 yield 0
                 now_ms = coordinator.now_ms()
         if left_out:

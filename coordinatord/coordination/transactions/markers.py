@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Protocol
 
+from coordinatord.base.budget import SLICE_COSTLY_ITEMS
 from coordinatord.base.observe.logger import get_logger
 from coordinatord.broker.log.errors import LogFailed
 from coordinatord.broker.topics.markers import Marker, TransactionalAppends
@@ -20,9 +21,6 @@ from coordinatord.coordination.transactions.state import TopicPartition
 from kafka_wire.errors import ErrorCode
 
 log = get_logger("coordinatord.coordination.transactions")
-
-AT_ONCE = 50
-"""Number of markers of one transaction that are written in one turn of the event loop: some 5 ms including the log."""
 
 RETRIED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR})
 
@@ -59,7 +57,7 @@ class PartitionMarkers:
         nothing more of this transaction can be written there. (Kafka leaves the transaction open for ever then.)
         """
         writing = self._writing(markers, done)
-        if len(markers.partitions) <= AT_ONCE:
+        if len(markers.partitions) <= SLICE_COSTLY_ITEMS:
             for _ in writing:
                 """Few enough to write them all in this turn."""
             return
@@ -86,7 +84,7 @@ class PartitionMarkers:
         left = []
         marker = Marker(markers.producer_id, markers.producer_epoch, markers.committed, markers.transaction_version)
         for number, partition in enumerate(markers.partitions, 1):
-            if number % AT_ONCE == 0:
+            if number % SLICE_COSTLY_ITEMS == 0:
                 yield
             written = self.write_one(partition, marker)
             if not isinstance(written, ErrorCode):

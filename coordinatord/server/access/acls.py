@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from coordinatord.base.budget import SLICE_COSTLY_ITEMS
 from coordinatord.broker.log.errors import LogFailed
 from coordinatord.broker.metadata.forwarding import NOT_CONTROLLER, Forward
 from coordinatord.broker.metadata.log import MetadataLog
@@ -48,9 +49,6 @@ MAX_RECORDS = 10_000
 
 MAX_TOLD = 100_000
 """Largest number of ACLs in one DeleteAcls response, counted once per matching filter: each takes some 60 bytes."""
-
-CHUNK = 50
-"""Number of ACLs that are checked, or logged, between two pauses: some 2 ms."""
 
 ACL_APIS = (ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS)
 
@@ -127,13 +125,13 @@ class AclApis:
             results.append(AclCreationResult(ErrorCode.INVALID_REQUEST, reason) if reason else AclCreationResult())
             if reason is None:
                 wanted[_acl_of(creation)] = None
-            if number % CHUNK == CHUNK - 1:
+            if number % SLICE_COSTLY_ITEMS == SLICE_COSTLY_ITEMS - 1:
                 yield None
         new: list[Acl] = []
         for number, acl in enumerate(wanted):
             if acl not in self._authorizer:
                 new.append(acl)
-            if number % CHUNK == CHUNK - 1:
+            if number % SLICE_COSTLY_ITEMS == SLICE_COSTLY_ITEMS - 1:
                 yield None
         yield from let_go(wanted)
         if len(new) > MAX_RECORDS:
@@ -146,8 +144,8 @@ class AclApis:
         def failed() -> CreateAclsResponse:
             return CreateAclsResponse(results=[AclCreationResult(ErrorCode.UNKNOWN_SERVER_ERROR) for _ in results])
 
-        for start in range(0, len(new), CHUNK):
-            chunk = [acl for acl in new[start : start + CHUNK] if acl not in self._authorizer]
+        for start in range(0, len(new), SLICE_COSTLY_ITEMS):
+            chunk = [acl for acl in new[start : start + SLICE_COSTLY_ITEMS] if acl not in self._authorizer]
             try:
                 epoch = self._metadata.append(record_of(self._new_uuid(), acl) for acl in chunk)
             except LogFailed:
@@ -213,9 +211,9 @@ class AclApis:
             )
 
         acl_ids = list(gone)
-        for start in range(0, len(acl_ids), CHUNK):
+        for start in range(0, len(acl_ids), SLICE_COSTLY_ITEMS):
             try:
-                epoch = self._metadata.append(_removals(acl_ids[start : start + CHUNK]))
+                epoch = self._metadata.append(_removals(acl_ids[start : start + SLICE_COSTLY_ITEMS]))
             except LogFailed:
                 return failed()
             yield None
@@ -236,7 +234,7 @@ def _describing(authorizer: Authorizer, wanted: AclFilter) -> TaskSteps:
         pattern = acl.resource_type, acl.name, acl.pattern_type
         if pattern not in resources:
             resources[pattern] = DescribeAclsResource(*pattern)
-            if len(resources) % CHUNK == 0:
+            if len(resources) % SLICE_COSTLY_ITEMS == 0:
                 yield None
         resources[pattern].acls.append(AclDescription(acl.principal, acl.host, acl.operation, acl.permission))
     return DescribeAclsResponse(resources=list(resources.values()))

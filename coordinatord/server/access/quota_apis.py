@@ -9,10 +9,10 @@ import socket
 from collections.abc import Callable
 from typing import Any, Final
 
+from coordinatord.base.budget import SLICE_COSTLY_ITEMS
 from coordinatord.broker.log.errors import LogFailed
 from coordinatord.broker.metadata.forwarding import NOT_CONTROLLER, Forward
 from coordinatord.broker.metadata.log import MetadataLog
-from coordinatord.server.access.acls import CHUNK
 from coordinatord.server.access.quotas import (
     CLIENT_ID,
     CONNECTIONS,
@@ -93,7 +93,7 @@ class QuotaApis:
     def _describing(self, exact: dict[str, str | None], typed: set[str], *, is_strict: bool) -> TaskSteps:
         entries = []
         for number, (who, values) in enumerate(list(self._quotas.by_entity.items())):
-            if number % CHUNK == CHUNK - 1:
+            if number % SLICE_COSTLY_ITEMS == SLICE_COSTLY_ITEMS - 1:
                 yield None
             names = dict(who)
             if is_strict and len(names) != len(exact) + len(typed):
@@ -142,7 +142,7 @@ class QuotaApis:
                 results[who] = alter_api.EntryResult(0, None, named)
             except _Invalid as invalid:
                 results[who] = alter_api.EntryResult(invalid.error, str(invalid), named)
-            if number % CHUNK == CHUNK - 1:
+            if number % SLICE_COSTLY_ITEMS == SLICE_COSTLY_ITEMS - 1:
                 yield None
         response = alter_api.AlterClientQuotasResponse(entries=list(results.values()))
         if request.validate_only or not records:
@@ -150,9 +150,9 @@ class QuotaApis:
             return response
         epoch = 0
         failure: Callable[[], Any] = lambda: refused(ErrorCode.UNKNOWN_SERVER_ERROR, None)  # noqa: E731
-        for start in range(0, len(records), CHUNK):
+        for start in range(0, len(records), SLICE_COSTLY_ITEMS):
             try:
-                epoch = self._metadata.append(records[start : start + CHUNK])
+                epoch = self._metadata.append(records[start : start + SLICE_COSTLY_ITEMS])
             except LogFailed:
                 return failure()
             yield None

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import Any, Final, Protocol
 
-from coordinatord.transport.net.cooperative_tasks import PAUSE, CooperativeTask, TaskSteps, run_through
+from coordinatord.base.budget import SLICE_COSTLY_ITEMS, SLICE_ITEMS
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, run_through
 from coordinatord.transport.net.request import RequestContext
 from coordinatord.transport.security.authorizer import CLUSTER_NAME, Authorizer, Operation, ResourceType
 from kafka_wire.errors import ErrorCode
@@ -32,10 +33,6 @@ ERRORS: Final = {
     ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
 """The error for a client without permission, by type of the resource."""
-
-
-MANY: Final = 256
-"""Parts of a request that are checked without a pause: each takes some microseconds."""
 
 
 class TopicNames(Protocol):
@@ -144,8 +141,8 @@ May = Callable[[Client, Any], ErrorCode | None]
 
 
 def in_slices(steps: TaskSteps, count: int) -> Any:
-    """Return the result of the steps of a rule, or a task that makes it, if the request has more than MANY parts."""
-    return run_through(steps) if count <= MANY else CooperativeTask(_whole(steps), is_change=True)
+    """Return the result of the steps of a rule; a task that makes it if the request has more than SLICE_ITEMS parts."""
+    return run_through(steps) if count <= SLICE_ITEMS else CooperativeTask(_whole(steps), is_change=True)
 
 
 def _whole(steps: TaskSteps) -> TaskSteps:
@@ -176,14 +173,14 @@ class Parts:
                 allowed.append(part)
             else:
                 denied.setdefault(error, []).append(part)
-            if number % PAUSE == PAUSE - 1:
+            if number % SLICE_COSTLY_ITEMS == SLICE_COSTLY_ITEMS - 1:
                 yield None
         if not denied:
             return handler(context, request)
         added: list[Any] = []
         for error, some in denied.items():
-            for first in range(0, len(some), MANY):
-                refused = self._only(request, some[first : first + MANY], context.api_version, error)
+            for first in range(0, len(some), SLICE_ITEMS):
+                refused = self._only(request, some[first : first + SLICE_ITEMS], context.api_version, error)
                 added += getattr(refused, self.answered)
                 yield None
         if not allowed:

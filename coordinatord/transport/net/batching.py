@@ -18,6 +18,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Final, NamedTuple
 
+from coordinatord.base.budget import SLICE_ITEMS
 from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, Wait, let_go
 from coordinatord.transport.net.limits import COUNTED_BYTES, IN_SLICES, MAX_ANSWER_BYTES, MAX_ELEMENTS, MAX_UNREAD_BYTES
 from coordinatord.transport.net.received import NO_BODY
@@ -31,9 +32,6 @@ FEW: Final = 1
 """A request of so few elements is not split. Two may be the same large group, with a response sixteen times as
 large.
 """
-
-MANY: Final = 1_000
-"""Number of names that are checked between two pauses."""
 
 PART_S: Final = 0.001
 """Seconds that a part should take: the number of its elements follows from the time of the previous part."""
@@ -295,8 +293,8 @@ class _Parts:
 def _once(elements: list[Any]) -> TaskSteps:
     """Return the elements without repetitions."""
     found: dict[Any, None] = {}
-    for first in range(0, len(elements), MANY):
-        found.update(dict.fromkeys(elements[first : first + MANY]))
+    for first in range(0, len(elements), SLICE_ITEMS):
+        found.update(dict.fromkeys(elements[first : first + SLICE_ITEMS]))
         yield None
     return list(found)
 

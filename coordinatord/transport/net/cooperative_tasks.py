@@ -23,7 +23,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final, Protocol, TypeVar
 
-from coordinatord.base.budget import Budget
+from coordinatord.base.budget import SLICE_COSTLY_ITEMS, Budget
 from coordinatord.base.observe.metrics import Metrics
 from coordinatord.base.threads import ThreadWorker, Worker, computing
 
@@ -235,16 +235,12 @@ class OneAtATime:
                 self._is_busy = False
 
 
-PAUSE: Final = 50
-"""Elements between two reads of the clock, where each element takes some microseconds."""
-
-
 def made_of(elements: Iterable[Element], make: Callable[[Element], Made]) -> Generator[None, Any, list[Made]]:
     """Return the results of `make` for all elements, with pauses."""
     made = []
     for number, element in enumerate(elements):
         made.append(make(element))
-        if number % PAUSE == PAUSE - 1:
+        if number % SLICE_COSTLY_ITEMS == SLICE_COSTLY_ITEMS - 1:
             yield None
     return made
 
@@ -254,7 +250,7 @@ def any_of(elements: Iterable[Element], holds: Callable[[Element], bool]) -> Gen
     for number, element in enumerate(elements):
         if holds(element):
             return True
-        if number % PAUSE == PAUSE - 1:
+        if number % SLICE_COSTLY_ITEMS == SLICE_COSTLY_ITEMS - 1:
             yield None
     return False
 
@@ -264,9 +260,9 @@ def let_go(*containers: list[Any] | dict[Any, Any]) -> Generator[None, Any, None
     for container in containers:
         while container:
             if isinstance(container, list):
-                del container[-PAUSE:]
+                del container[-SLICE_COSTLY_ITEMS:]
             else:
-                for _ in range(min(PAUSE, len(container))):
+                for _ in range(min(SLICE_COSTLY_ITEMS, len(container))):
                     container.popitem()
             yield None
 

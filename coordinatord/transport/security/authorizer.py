@@ -18,6 +18,7 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from coordinatord.base.bounds.mapping import BoundedMapping, size_of
+from coordinatord.base.budget import SLICE_ITEMS
 from coordinatord.base.topic_names import is_topic_name
 from coordinatord.transport.security.networks import is_within
 from kafka_wire.schema import schema_of
@@ -103,9 +104,6 @@ MAX_DECIDED_BYTES: Final = 16 * 1024 * 1024
 """Limit of the cached decisions: some 25,000 about names of usual length."""
 
 Decision = tuple[str, str, int, int, str | None]
-
-PAUSE_ACLS: Final = 500
-"""ACLs that a search checks between two pauses."""
 
 
 class Acl(NamedTuple):
@@ -306,7 +304,7 @@ class Authorizer:
         for number, acl in enumerate(self._candidates(wanted)):
             if wanted.matches(acl) and acl in self._ids:
                 yield self._ids[acl], acl
-            elif number % PAUSE_ACLS == PAUSE_ACLS - 1:
+            elif number % SLICE_ITEMS == SLICE_ITEMS - 1:
                 yield None
 
     def _candidates(self, wanted: AclFilter) -> list[Acl]:

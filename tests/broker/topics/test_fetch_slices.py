@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from coordinatord.base.budget import SLICE_COSTLY_ITEMS
 from coordinatord.broker.log.large_read import LARGE_READ_BYTES
-from coordinatord.broker.topics.fetch import MANY
 from coordinatord.transport.net.cooperative_tasks import CooperativeTask, run_through
 from kafka_wire.api.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.broker.topics.world import Context, World, batch
 
-PARTITIONS = MANY + 1
+PARTITIONS = SLICE_COSTLY_ITEMS + 1
 
 
 def fetch(world: World, partitions: int, max_wait_ms: int, monkeypatch: Any) -> tuple[Context, list[CooperativeTask]]:

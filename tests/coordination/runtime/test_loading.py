@@ -87,7 +87,7 @@ async def test_the_smallest_partition_is_served_first() -> None:
 async def test_others_get_turns_and_see_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coordinatord.base.budget.SLICE_S", 0.0)
     monkeypatch.setattr(loading, "PROGRESS_S", 0.0)
-    monkeypatch.setattr("coordinatord.coordination.service.partition_load.SLICE_RECORDS", 10)
+    monkeypatch.setattr("coordinatord.coordination.service.partition_load.SLICE_ITEMS", 10)
     world = world_with({0: 100, 1: 50})
     into, metrics = coordinator(world), Metrics()
     each = Loading(metrics)

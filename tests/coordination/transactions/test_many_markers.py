@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from coordinatord.coordination.transactions.markers import AT_ONCE
+from coordinatord.base.budget import SLICE_COSTLY_ITEMS
 from coordinatord.transport.net.cooperative_tasks import CooperativeTask
 from kafka_wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from kafka_wire.api.end_txn import EndTxnRequest
@@ -14,7 +14,7 @@ from kafka_wire.api.write_txn_markers import WritableTxnMarker, WritableTxnMarke
 from tests.broker.topics.world import Context
 from tests.coordination.transactions.world import World
 
-MANY = 2 * AT_ONCE + 1
+MANY = 2 * SLICE_COSTLY_ITEMS + 1
 IDS = ("tx-a", "tx-b")
 
 
@@ -54,7 +54,7 @@ def test_they_take_turns(world: World) -> None:
         seen.append((marked(world, IDS[0]), marked(world, IDS[1])))
         assert len(seen) < 100
     steps = [sum(after) - sum(before) for before, after in pairwise(seen)]
-    assert max(steps) <= AT_ONCE
+    assert max(steps) <= SLICE_COSTLY_ITEMS
     assert any(0 < first < MANY and 0 < second < MANY for first, second in seen)
     world.settle()
     assert [each.response.error_code for each in contexts] == [0, 0]
@@ -94,4 +94,4 @@ def test_they_pause_however_the_partitions_are_listed(world: World, spread: str)
     answer = world.handlers[27](Context(world, 27, 1), request)
     assert isinstance(answer, CooperativeTask)
     pauses = sum(1 for _ in answer.steps)
-    assert pauses >= MANY // AT_ONCE
+    assert pauses >= MANY // SLICE_COSTLY_ITEMS

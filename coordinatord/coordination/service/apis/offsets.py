@@ -10,6 +10,7 @@ import copy
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from coordinatord.base.budget import SLICE_ITEMS
 from coordinatord.coordination.group.consumer.commits import fetch_refusal
 from coordinatord.coordination.group.events import Commit
 from coordinatord.coordination.group.offsets.committed import fetch_offsets
@@ -50,16 +51,8 @@ from kafka_wire.schema import ZERO_UUID
 if TYPE_CHECKING:
     from coordinatord.coordination.service.groups import Coordinator
 
-COMMITTED_AT_ONCE = 1_000
-"""Number of partitions that a group commits in one step, which takes some 5 ms."""
-
-FETCHED_AT_ONCE = 250
-"""Number of partitions whose offsets are fetched in one step: with the longest metadata that is a megabyte, and some 5
-ms.
-"""
-
-MANY_BYTES = 16 * 1024
-"""A shorter request does not commit more than COMMITTED_AT_ONCE partitions."""
+MANY_BYTES = 3 * 1024
+"""A shorter request does not commit more than SLICE_ITEMS partitions."""
 
 TOPIC_IDS_FROM = 10
 """OffsetCommit and OffsetFetch identify topics by id from this version on."""
@@ -122,7 +115,7 @@ class Offsets:
         actor = self.coordinator.actor_for(request.group_id)
         if isinstance(actor, ErrorCode):
             response = error_response(request, version, actor)
-        elif context.where[2] - context.where[1] > MANY_BYTES and partition_count(request) > COMMITTED_AT_ONCE:
+        elif context.where[2] - context.where[1] > MANY_BYTES and partition_count(request) > SLICE_ITEMS:
             return CooperativeTask(self._commit_in_slices(context, request, refused), is_change=True)
         else:
             response = actor.tell(Commit.of(request, version))
@@ -142,7 +135,7 @@ class Offsets:
         """
         version = context.api_version
         latest: GroupActor | None = None
-        for topics in _some_at_a_time(request.topics, "partitions", COMMITTED_AT_ONCE):
+        for topics in _some_at_a_time(request.topics, "partitions", SLICE_ITEMS):
             yield None
             request.topics = topics
             actor = self.coordinator.actor_for(request.group_id)
@@ -187,7 +180,7 @@ class Offsets:
         """Fetch offsets. A read returns applied offsets, so its response waits until all of them are durable."""
         version = context.api_version
         groups = fetch_groups(request, version)
-        if sum([self._partitions_of(asked) for asked in groups]) > FETCHED_AT_ONCE:
+        if sum([self._partitions_of(asked) for asked in groups]) > SLICE_ITEMS:
             return CooperativeTask(self._fetch_in_slices(context, request, groups))
         answers = []
         latest: GroupActor | None = None
@@ -203,7 +196,7 @@ class Offsets:
         self, context: RequestContext, request: OffsetFetchRequest, groups: list[OffsetFetchRequestGroup]
     ) -> TaskSteps:
         """Fetch the offsets of very many partitions. Commits may come in between: Kafka reads all at one moment,
-        coordinatord `FETCHED_AT_ONCE` at a time.
+        coordinatord `SLICE_ITEMS` at a time.
         """
         answers = []
         epoch = 0
@@ -236,7 +229,7 @@ class Offsets:
         by_id = version >= TOPIC_IDS_FROM
         unknown = self._name_topics(asked) if by_id and asked.topics is not None else []
         group = None if actor is None else actor.group
-        if self._partitions_of(asked) <= FETCHED_AT_ONCE:
+        if self._partitions_of(asked) <= SLICE_ITEMS:
             answer = fetch_offsets(group, asked, require_stable)
         else:
             answer = yield from _fetched_in_parts(group, asked, require_stable)
@@ -317,7 +310,7 @@ def _fetched_in_parts(group: Group | None, asked: OffsetFetchRequestGroup, requi
         offsets = {} if group is None else group.offsets
         wanted = [OffsetFetchRequestTopics(name, ZERO_UUID, list(each)) for name, each in offsets.items()]
     found = TopicResponseMerger[OffsetFetchResponseTopics]()
-    for topics in _some_at_a_time(wanted, "partition_indexes", FETCHED_AT_ONCE):
+    for topics in _some_at_a_time(wanted, "partition_indexes", SLICE_ITEMS):
         yield None
         some = fetch_offsets(group, OffsetFetchRequestGroup(asked.group_id, topics=topics), require_stable).topics
         if asked.topics is None:  # without offsets that were deleted meanwhile

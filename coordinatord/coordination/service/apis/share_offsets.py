@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
+from coordinatord.base.budget import SLICE_COSTLY_ITEMS
 from coordinatord.base.config import Settings
 from coordinatord.coordination.group.consumer.topics import Topics
 from coordinatord.coordination.group.share.events import AlterShareOffsets, DeleteShareOffsets, ShareOffsetsDeleted
@@ -51,8 +52,6 @@ SHARE_OFFSETS_APIS = (
 )
 
 NO_LAG = -1
-AT_ONCE: Final = 100
-"""Partitions that are read without an interruption."""
 
 
 class ShareOffsets:
@@ -85,9 +84,9 @@ class ShareOffsets:
             group, names, partitions = self._asked(each)
             topics: dict[bytes, DescribeShareGroupOffsetsResponseTopic] = {}
             groups.append((group, topics))
-            for first in range(0, len(partitions), AT_ONCE):
+            for first in range(0, len(partitions), SLICE_COSTLY_ITEMS):
                 places.append((names, topics))
-                part = partitions[first : first + AT_ONCE]
+                part = partitions[first : first + SLICE_COSTLY_ITEMS]
                 calls.append(partial(self.states.persister.read_summary, each.group_id, part))
             yield None
 

@@ -25,7 +25,9 @@ acquired.
 """
 
 MAX_AT_ONCE: Final = 500
-"""A request with more partitions and batches is served in slices, a partition at a time."""
+"""A request with more partitions and batches is served in slices, a partition at a time. Clients acknowledge up to 500
+records at once (max.poll.records).
+"""
 
 RENEW_VERSION = 2
 """First version of both APIs with RENEW (KIP-1222)."""

@@ -9,14 +9,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from coordinatord.base.budget import BACKGROUND_SLICE_S, Budget
+from coordinatord.base.budget import BACKGROUND_SLICE_S, SLICE_COSTLY_ITEMS, Budget
 from coordinatord.broker.topics.markers import Marker
 from coordinatord.broker.topics.names import INTERNAL, OFFSETS_TOPIC
 from coordinatord.coordination.group.consumer.expressions import Expression, InvalidExpression, compile_expression
 from coordinatord.coordination.runtime.actors import later, respond_after
 from coordinatord.coordination.transactions.coordinator import TransactionActor, Transactions
 from coordinatord.coordination.transactions.events import AddPartitions, End, Init
-from coordinatord.coordination.transactions.markers import AT_ONCE
 from coordinatord.coordination.transactions.remote_transactions import NO_EPOCH
 from coordinatord.coordination.transactions.state import TopicPartition, TransactionState
 from coordinatord.coordination.transactions.steps import verify
@@ -244,7 +243,7 @@ class TransactionApis:
         """
         partitions = sum([len(topic.partition_indexes) for asked in request.markers for topic in asked.topics])
         steps = self._write_markers(context, request)
-        return CooperativeTask(steps, is_change=True) if partitions > AT_ONCE else run_through(steps)
+        return CooperativeTask(steps, is_change=True) if partitions > SLICE_COSTLY_ITEMS else run_through(steps)
 
     def _write_markers(self, context: RequestContext, request: WriteTxnMarkersRequest) -> TaskSteps:
         from_worker = context.listener == LISTENER
@@ -276,7 +275,7 @@ class TransactionApis:
             answered: list[WritableTxnMarkerPartitionResult] = []
             for partition in topic.partition_indexes:
                 count += 1
-                if count % AT_ONCE == 0:
+                if count % SLICE_COSTLY_ITEMS == 0:
                     yield None
                 written = self._write_to((topic.name, partition), marker)
                 error = written if isinstance(written, ErrorCode) else ErrorCode.NONE

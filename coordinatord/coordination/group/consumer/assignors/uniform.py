@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 
-from coordinatord.base.budget import Work
+from coordinatord.base.budget import SLICE_ITEMS, Work
 from coordinatord.coordination.group.consumer.assignors import mixed
 from coordinatord.coordination.group.consumer.assignors.assignment_builder import Draft, held, known
 from coordinatord.coordination.group.consumer.assignors.slices import member_order, topic_sizes
@@ -25,9 +25,6 @@ from coordinatord.coordination.group.consumer.assignors.spec import (
     TopicsImage,
 )
 from coordinatord.coordination.group.consumer.java_collections.hash_map import SMALLEST_TABLE, UUIDS, copied
-
-_AT_ONCE = 500
-"""Number of partitions that a member gets or loses between two checks of the work done."""
 
 
 def assign(spec: GroupSpec, topics: TopicsImage) -> Slices:
@@ -65,7 +62,7 @@ def _assign(spec: GroupSpec, topics: TopicsImage) -> Slices:
         before = known(spec.members[member_id].assigned)
         free = len(plan.free)
         excess = sum(map(len, before.values())) - plan.quota
-        if excess > _AT_ONCE and work.done(excess):
+        if excess > SLICE_ITEMS and work.done(excess):
             yield  # nothing else in this slice
         _revoke(plan, member_id, before, members_left=len(order) - place)
         result[member_id] = before
@@ -144,7 +141,7 @@ def _fill(plan: _Plan, result: Assignment, work: Work) -> Generator[None, None, 
         draft = _draft(plan, member_id, result[member_id])
         end = at + quota
         while at < end:
-            some = plan.free[at : min(at + _AT_ONCE, end)]
+            some = plan.free[at : min(at + SLICE_ITEMS, end)]
             for topic, part in groupby(some, key=itemgetter(0)):
                 draft.add(topic, [partition for _, partition in part], SMALLEST_TABLE)
             at += len(some)
