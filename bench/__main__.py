@@ -14,7 +14,6 @@ import click
 from rich.console import Console
 
 from bench import report, rows, runner
-from bench.picture import draw
 from bench.registry import ROWS, Arena
 from bench.servers import KINDS, cores, pin, preferred
 
@@ -69,7 +68,7 @@ def put_into_readme(run: dict[str, Any], readme: Path = README) -> None:
 @click.option(
     "--seconds", default=None, type=click.FloatRange(0.05, 60), help="Of each round: 1.5, or 0.5 with --quick."
 )
-@click.option("--out", default="build/bench", help="Where OUT.json and OUT.png go.", show_default=True)
+@click.option("--out", default="build/bench", help="Where OUT.json goes.", show_default=True)
 @click.option("--merge", is_flag=True, help="Keep the other rows that OUT.json has.")
 @click.option(
     "--record", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Put a run into README.md."
@@ -132,9 +131,8 @@ def main(
                 path.write_text(json.dumps(run, indent=1) + "\n")
         finally:
             arena.close()
-    draw(run, path.with_suffix(".png"))
     report.print_table(run)
-    print(f"took {run['took_s']} s; written to {path} and {path.with_suffix('.png')}")
+    print(f"took {run['took_s']} s; written to {path}")
     if any(row["wrong"] for row in run["rows"]):
         raise SystemExit(1)
 

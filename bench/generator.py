@@ -33,8 +33,8 @@ STALLED_S = 60.0
 SPIN_S = 0.01
 """How long nobody has to wake us. A server that is silent for longer waits for something, such as a disk; what
 completes its writes are threads of the kernel's, and they had better get our core. With spinning for as long as it
-takes, one run of workers in thirty stood still for the whole minute, and for that minute Linux reported the work that
-was queued on the spinning core as stuck ("workqueue lockup"), ext4's among it.
+takes, one run of two workers in thirty stood still for the whole minute, and for that minute Linux reported the work
+that was queued on the spinning core as stuck ("workqueue lockup"), ext4's among it.
 """
 
 

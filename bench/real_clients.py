@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bench.half import cpu_at_rest_s, tell
+from bench.child import cpu_at_rest_s, tell
 from bench.servers import cpu_s, pin
 
 GROUP, TOPIC = "real-clients", "real-clients"

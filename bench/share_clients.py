@@ -15,7 +15,7 @@ import threading
 import time
 from typing import Any
 
-from bench.half import cpu_at_rest_s
+from bench.child import cpu_at_rest_s
 from bench.real_clients import LOG_ERR, LOOK_S, POLL_S, READY_S, VALUE, Json, Order, main
 from bench.servers import cpu_s
 

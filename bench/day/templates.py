@@ -2,7 +2,7 @@
 
 All of it comes from tests/golden/traffic. A template is a request as its client sent it, decoded; whoever plays it
 (play.py) puts other names, ids, generations and offsets into it and writes it with the version's encoder, which
-gives the recorded bytes where nothing is changed (tests/clients/test_recorded.py).
+gives the recorded bytes where nothing is changed.
 """
 
 from __future__ import annotations

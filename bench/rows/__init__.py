@@ -17,7 +17,6 @@ from bench.rows import (
     share,
     log,
     stored,
-    whole,
     pipeline,
     scale,
 )
@@ -40,5 +39,4 @@ __all__ = [
     "steady",
     "stored",
     "suite",
-    "whole",
 ]

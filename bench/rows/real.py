@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 
+from bench.child import Generator, hear
 from bench.generator import WrongAnswer
 from bench.real_clients import READY_S, Json, Order
 from bench.registry import KAFKA, KFAKE, OURS_FLUSHED, OURS_NEVER, Arena, Column, Sample, at_most, row
 from bench.servers import Unavailable, cores
-from bench.workers import Generator, hear
 
 CONSUMERS = 60
 WINDOWS = 8

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from bench import frames
 from bench.day import leading, templates
 from bench.day.play import MEMBERS_OF_A_GROUP, PARTITIONS, Group, Play, Window
 from bench.generator import WrongAnswer
-from bench.rows.day import MEMBERS, live, per_hour_s, require_complete
+from bench.rows.day import live, per_hour_s
 from bench.servers import Ours, Server
 from kafka_wire.api.offset_fetch import OffsetFetchRequest
 from kafka_wire.errors import ErrorCode, UnknownApiError
@@ -194,51 +193,8 @@ def test_a_failure_of_one_member_is_the_failure_of_the_day(server: Server) -> No
         asyncio.run(asyncio.wait_for(disturbed(), 60))
 
 
-# What it costs
-
-
-def window(**found: float) -> Window:
-    asked = Counter({templates.HEARTBEAT: 200, templates.COMMIT: 120})
-    whole: dict[str, Any] = {
-        "wall_s": 10.0,
-        "clients_s": 10.0,
-        "cpu_s": 0.5,
-        "own_cpu_s": 0.1,
-        "asked": asked,
-        "records": 1_200,
-        "produced": 300,
-        "latencies_s": [],
-        "late_s": 0.0,
-    }
-    return Window(**{**whole, **found})
-
-
-def test_the_figure_is_cpu_per_member_and_hour() -> None:
-    assert per_hour_s(window(), 60) == pytest.approx(0.5 / 10 * 3600 / 60)
-    assert per_hour_s(window(clients_s=20.0), 60) == pytest.approx(0.5 / 20 * 3600 / 60)
-
-
-@pytest.mark.parametrize(
-    ("lacks", "what"),
-    [
-        ({"asked": Counter({templates.HEARTBEAT: 170, templates.COMMIT: 120})}, "170 heartbeats"),
-        ({"asked": Counter({templates.HEARTBEAT: 200, templates.COMMIT: 100})}, "100 commits"),
-        ({"produced": 200, "records": 800}, "200 records produced"),
-        ({"records": 1_000}, "1000 records read"),
-    ],
-)
-def test_a_day_that_is_not_whole_has_no_figure(lacks: Mapping[str, Any], what: str) -> None:
-    require_complete(window(), 60)
-    with pytest.raises(WrongAnswer, match=what):
-        require_complete(window(**lacks), 60)
-
-
 def test_a_whole_round_is_measured(server: Server) -> None:
     found = asyncio.run(asyncio.wait_for(live(server, SMALL, 1.0, PACE, "round"), 100))
     assert found.steady.asked[templates.FETCH] > 0
     assert found.deployment.asked[templates.LEAVE] == SMALL
     assert per_hour_s(found.steady, SMALL) > 0
-
-
-def test_members_make_whole_groups() -> None:
-    assert MEMBERS % SMALL == 0

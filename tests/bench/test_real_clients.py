@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from bench.real_clients import Requests, per_second
 from bench.registry import OURS_NEVER, Arena
 from bench.rows import real
-
-
-def test_requests_are_those_of_all_brokers_in_a_second() -> None:
-    """As librdkafka tells: a broker is there once as a bootstrap address, by its id, and as the group's coordinator."""
-    account = Requests()
-    account.told(json.dumps({"ts": 5_000_000, "brokers": {"a": {"req": {"Fetch": 3, "Produce": 0}}}}))
-    before = account.seen()
-    brokers = {"a": {"req": {"Fetch": 7}}, "coordinator": {"req": {"Fetch": 0, "OffsetCommit": 2}}}
-    account.told(json.dumps({"ts": 9_000_000, "brokers": brokers}))
-    assert before == (5.0, Counter({"Fetch": 3}))
-    assert per_second(before, account.seen()) == {"Fetch": 1.0, "OffsetCommit": 0.5}
-    assert per_second(before, before) == {}
 
 
 @pytest.mark.clients

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kafka import KafkaConsumer, KafkaProducer
+    from kafka import KafkaConsumer
 
     from tests.clients.members import Member
 
 Name = Callable[[str], str]
 MakeTopic = Callable[..., str]
 Produce = Callable[..., list[bytes]]
-ReadAll = Callable[..., list[Any]]
 MakeMember = Callable[..., "Member"]
 MakeConsumer = Callable[..., "KafkaConsumer"]
-MakeProducer = Callable[..., "KafkaProducer"]

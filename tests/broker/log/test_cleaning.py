@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -25,7 +24,6 @@ from kafka_wire.records.batch import (
 )
 from kafka_wire.records.compression import Compression
 from kafka_wire.records.control import ControlType
-from tests.broker.log.cleaning_rate import measure
 from tests.broker.log.lookups import first_at
 from tests.broker.log.world import World, contents
 
@@ -331,10 +329,3 @@ def test_indexes_of_a_rewritten_segment_find_everything() -> None:
     assert contents(again.log()) == contents(log)
     assert again.log().segments[0].index_count == log.segments[0].index_count
     again.close()
-
-
-def test_the_measure_of_its_speed_measures_a_cleaning(tmp_path: Path) -> None:
-    rate = measure(tmp_path, 2_000, 50, 4)
-    assert rate.records == 2_000
-    assert 0 < rate.bytes_after < rate.log_bytes / 4
-    assert rate.mb_per_second > 0
