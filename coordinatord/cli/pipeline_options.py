@@ -103,47 +103,27 @@ JOB_OPTIONS = (
 )
 """Options for the location of the log, the part of it to read, and the location of the tables."""
 
+
+def _number(name: str, default: int, text: str, least: int = 1) -> Any:
+    """Return an option of an integer from `least` on, with its default in the help."""
+    return click.option(name, default=default, show_default=True, type=click.IntRange(least, MOST), help=text)
+
+
 STATUS_OPTIONS = (
-    click.option(
-        "--window",
-        default=600,
-        show_default=True,
-        type=click.IntRange(1, MOST),
-        help="Seconds of commits that a status is based on.",
-    ),
-    click.option(
-        "--min-lag",
-        default=1,
-        show_default=True,
-        type=click.IntRange(1, MOST),
-        help="Ignore lag below this many records.",
-    ),
-    click.option(
+    _number("--window", 600, "Seconds of commits that a status is based on."),
+    _number("--min-lag", 1, "Ignore lag below this many records."),
+    _number(
         "--consumer-session-ms",
-        default=45_000,
-        show_default=True,
-        type=click.IntRange(1, MOST),
-        help="group.consumer.session.timeout.ms of the cluster, which its log does not have.",
+        45_000,
+        "group.consumer.session.timeout.ms of the cluster, which its log does not have.",
     ),
 )
 """Options for the rules of a group's status."""
 
 TABLE_OPTIONS = (
     *STATUS_OPTIONS,
-    click.option(
-        "--retention-minutes",
-        default=10_080,
-        show_default=True,
-        type=click.IntRange(1, MOST),
-        help="offsets.retention.minutes of the cluster.",
-    ),
-    click.option(
-        "--slo-lag",
-        default=1_000,
-        show_default=True,
-        type=click.IntRange(0, MOST),
-        help="A minute is good while the lag is at most this many records.",
-    ),
+    _number("--retention-minutes", 10_080, "offsets.retention.minutes of the cluster."),
+    _number("--slo-lag", 1_000, "A minute is good while the lag is at most this many records.", least=0),
     click.option(
         "--slo-target",
         default=0.99,
@@ -151,13 +131,7 @@ TABLE_OPTIONS = (
         type=click.FloatRange(0, 0.999999),
         help="Target share of good minutes.",
     ),
-    click.option(
-        "--load-rate",
-        default=LOAD_RATE,
-        show_default=True,
-        type=click.IntRange(1, MOST),
-        help="Records a second that the cluster's coordinators load when they start.",
-    ),
+    _number("--load-rate", LOAD_RATE, "Records a second that the cluster's coordinators load when they start."),
 )
 """Options for the content of the tables."""
 
@@ -170,13 +144,7 @@ FOLLOW_OPTIONS = (
         type=click.FloatRange(0.1, 86_400),
         help="With --follow: seconds from one update to the next.",
     ),
-    click.option(
-        "--stuck-after",
-        default=300,
-        show_default=True,
-        type=click.IntRange(1, MOST),
-        help="With --follow: seconds without a new offset while the partition grows.",
-    ),
+    _number("--stuck-after", 300, "With --follow: seconds without a new offset while the partition grows."),
     click.option(
         "--storm",
         default=(5, 600),

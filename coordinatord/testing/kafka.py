@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, Self, TypeVar, overload
+from typing import Any, NoReturn, Self, TypedDict, TypeVar, Unpack, overload
 
 from coordinatord.testing.faults import Fault
 from coordinatord.testing.groups import TIMEOUT_S, Group, Transaction
@@ -32,6 +32,23 @@ EMPTY_LOOKS = 3
 
 _DELETED: set[tuple[tuple[str, int], str]] = set()
 """Topics that tests of this process have created and deleted on external brokers: (address, name)."""
+
+
+class WhichOne(TypedDict, total=False):
+    """The requests that a fault hits: see Kafka."""
+
+    client: str | None
+    group: str | None
+    times: int | None
+    nth: int | None
+    optional: bool
+
+
+class Which(WhichOne, total=False):
+    """The requests that a fault hits, also by their share."""
+
+    every: int | None
+    probability: float | None
 
 
 class Kafka:
@@ -333,117 +350,33 @@ class Kafka:
 
     # Faults: coordinatord/server/control/faults.py defines which requests they hit
 
-    def fail(
-        self,
-        api: str,
-        error: str,
-        *,
-        client: str | None = None,
-        group: str | None = None,
-        times: int | None = None,
-        nth: int | None = None,
-        every: int | None = None,
-        probability: float | None = None,
-        optional: bool = False,
-    ) -> Fault:
+    def fail(self, api: str, error: str, **which: Unpack[Which]) -> Fault:
         """Respond to requests with `error`, the name of a Kafka error, and do not process them."""
-        return self._fault(
-            "fail", optional, api=api, error=error, client=client, group=group, times=times, nth=nth, every=every,
-            probability=probability,
-        )  # fmt: skip
+        return self._fault("fail", api=api, error=error, **which)
 
-    def delay(
-        self,
-        api: str,
-        seconds: float,
-        *,
-        client: str | None = None,
-        group: str | None = None,
-        times: int | None = None,
-        nth: int | None = None,
-        every: int | None = None,
-        probability: float | None = None,
-        optional: bool = False,
-    ) -> Fault:
+    def delay(self, api: str, seconds: float, **which: Unpack[Which]) -> Fault:
         """Process requests after `seconds`. Later requests on the same connection wait, too."""
-        return self._fault(
-            "delay", optional, api=api, delay_ms=round(seconds * 1000), client=client, group=group, times=times,
-            nth=nth, every=every, probability=probability,
-        )  # fmt: skip
+        return self._fault("delay", api=api, delay_ms=round(seconds * 1000), **which)
 
-    def hold(
-        self,
-        api: str,
-        *,
-        client: str | None = None,
-        group: str | None = None,
-        times: int | None = None,
-        nth: int | None = None,
-        optional: bool = False,
-    ) -> Fault:
+    def hold(self, api: str, **which: Unpack[WhichOne]) -> Fault:
         """Process requests when `Fault.release` is called, at the latest at the end of the block."""
-        return self._fault("hold", optional, api=api, client=client, group=group, times=times, nth=nth)
+        return self._fault("hold", api=api, **which)
 
-    def drop(
-        self,
-        api: str,
-        *,
-        after: bool = False,
-        before: bool = False,
-        client: str | None = None,
-        group: str | None = None,
-        times: int | None = None,
-        nth: int | None = None,
-        every: int | None = None,
-        probability: float | None = None,
-        optional: bool = False,
-    ) -> Fault:
+    def drop(self, api: str, *, after: bool = False, before: bool = False, **which: Unpack[Which]) -> Fault:
         """Never respond to requests, and do not process them (`before`, the default) or process them (`after`). Their
         connections are closed at the end of the block. Raises KafkaError for `after` together with `before`.
         """
         if after and before:
             raise KafkaError("A request is dropped before it is processed, or after: say one of them.")
-        return self._fault(
-            "drop", optional, api=api, after=after, client=client, group=group, times=times, nth=nth, every=every,
-            probability=probability,
-        )  # fmt: skip
+        return self._fault("drop", api=api, after=after, **which)
 
-    def disconnect(
-        self,
-        api: str,
-        *,
-        after: bool = False,
-        client: str | None = None,
-        group: str | None = None,
-        times: int | None = None,
-        nth: int | None = None,
-        every: int | None = None,
-        probability: float | None = None,
-        optional: bool = False,
-    ) -> Fault:
+    def disconnect(self, api: str, *, after: bool = False, **which: Unpack[Which]) -> Fault:
         """Close the connection when a request arrives; with `after`, once the request has been processed."""
-        return self._fault(
-            "disconnect", optional, api=api, after=after, client=client, group=group, times=times, nth=nth, every=every,
-            probability=probability,
-        )  # fmt: skip
+        return self._fault("disconnect", api=api, after=after, **which)
 
-    def duplicate(
-        self,
-        api: str,
-        *,
-        client: str | None = None,
-        group: str | None = None,
-        times: int | None = None,
-        nth: int | None = None,
-        every: int | None = None,
-        probability: float | None = None,
-        optional: bool = False,
-    ) -> Fault:
+    def duplicate(self, api: str, **which: Unpack[Which]) -> Fault:
         """Process requests twice and respond once, as after a lost response and a repeated request."""
-        return self._fault(
-            "duplicate", optional, api=api, client=client, group=group, times=times, nth=nth, every=every,
-            probability=probability,
-        )  # fmt: skip
+        return self._fault("duplicate", api=api, **which)
 
     def blackhole(self, client: str) -> Fault:
         """Process no request of this client and send it no response, as if its network were cut. Optional: a block in
@@ -465,8 +398,15 @@ class Kafka:
                 self._skip(reason)
             raise OnlyHere(reason)
 
-    def _fault(self, kind: str, optional: bool, **arguments: Any) -> Fault:
-        return Fault(self._link, optional, kind=kind, **arguments)
+    def _fault(
+        self, kind: str, *, api: str | None = None, error: str | None = None, delay_ms: int | None = None,
+        after: bool = False, client: str | None = None, group: str | None = None, times: int | None = None,
+        nth: int | None = None, every: int | None = None, probability: float | None = None, optional: bool = False,
+    ) -> Fault:  # fmt: skip
+        return Fault(
+            self._link, optional, kind=kind, api=api, error=error, delay_ms=delay_ms, after=after, client=client,
+            group=group, times=times, nth=nth, every=every, probability=probability,
+        )  # fmt: skip
 
 
 class _Skipping:

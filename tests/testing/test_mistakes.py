@@ -60,6 +60,11 @@ def test_a_restart_while_the_coordinator_is_being_loaded(kafka: Kafka) -> None:
         assert client.heartbeat() == 0
 
 
+def test_a_fault_with_a_misspelled_restriction(kafka: Kafka) -> None:
+    with pytest.raises(TypeError, match="'time'"):
+        kafka.fail("OffsetCommit", "NOT_COORDINATOR", time=3)  # type: ignore[call-arg]
+
+
 def test_a_fault_that_is_waited_for_says_what_came_instead(kafka: Kafka) -> None:
     client = Client(kafka, "a").join()
     with kafka.hold("OffsetCommit", optional=True) as held:

@@ -113,7 +113,6 @@ class Statistics:
     map_bytes_read: int = 0
     map_entries: int = 0
     map_utilization: float = 0.0
-    map_seconds: float = 0.0
     bytes_read: int = 0
     bytes_written: int = 0
     records_read: int = 0
@@ -136,7 +135,6 @@ def clean(
     statistics = work.statistics
     end_offset = work.build_map()
     statistics.end_offset = end_offset
-    statistics.map_seconds = time.perf_counter() - began_s
     if end_offset > job.first_dirty:
         for group in groups(job, end_offset):
             cleaned = work.rewrite(group)

@@ -40,7 +40,6 @@ UNKNOWN = "unknown"
 ENDS = {Cause.SESSION_EXPIRED: EXPIRED, Cause.LEFT: LEFT, Cause.REPLACED: REPLACED}
 """The end of a member's life, by the cause for which a coordinator removed the member."""
 
-SOMEBODY = Member("", None, "", "", 0, 0, frozenset(), frozenset(), frozenset())
 CAUSE = ("trigger", "trigger_member_id", "trigger_client_id", "client_reason", "cause", "how", "confidence")
 
 

@@ -19,8 +19,6 @@ USER, CLIENT_ID, IP = "user", "client-id", "ip"
 PRODUCED, FETCHED, REQUESTS = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
 MUTATIONS, CONNECTIONS = "controller_mutation_rate", "connection_creation_rate"
 
-QUOTA_RECORD: Final = 14
-
 Entity = frozenset[tuple[str, str | None]]
 """(entity type, name) pairs; the name None is the default of that type."""
 

@@ -75,10 +75,6 @@ class Scenario:
         """True if the members use the consumer protocol (KIP-848)."""
         return self.protocol == "consumer"
 
-    def concerns(self, option: str) -> bool:
-        """Return whether an option matters with this protocol."""
-        return option not in ONLY or ONLY[option] == self.protocol
-
 
 ONLY = {
     "assignor": "classic",

@@ -97,7 +97,6 @@ SUPPORTED: Final = {
 }  # fmt: skip
 """The operations that `authorized_operations` reports (Kafka's AclEntry.supportedOperations)."""
 
-ACL_RECORD: Final = 18
 REMOVE_ACL_RECORD: Final = 19
 
 MAX_DECIDED_BYTES: Final = 16 * 1024 * 1024

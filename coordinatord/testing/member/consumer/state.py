@@ -75,8 +75,6 @@ PREVIOUS_STATES: Final[dict[MemberState, frozenset[MemberState]]] = {
 SILENT: Final = frozenset({UNSUBSCRIBED, FENCED, STALE, FATAL})
 """States in which the member is in no group: it sends no heartbeats, and ignores responses to earlier ones."""
 
-IN_GROUP: Final = frozenset({RECONCILING, ACKNOWLEDGING, STABLE})
-
 
 class LocalAssignment(NamedTuple):
     """Partitions by topic id. `number` counts the assignments from the coordinator: the same partitions assigned again
