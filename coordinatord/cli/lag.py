@@ -18,7 +18,7 @@ from coordinatord.cli.install import how_to_install
 from coordinatord.cli.options import BAD_SETTINGS, fail, sentence, utf8
 from coordinatord.cli.pipeline_options import SOURCE_OPTIONS, STATUS_OPTIONS, broker_of, undecoded
 from coordinatord.cli.share_lag import share_lines, share_rows
-from coordinatord.cli.tables import lines, number
+from coordinatord.cli.tables import duration, lines, number
 from coordinatord.cli.terminal import echo, echo_data, echo_text
 from coordinatord.cli.times import now_ms, utc
 
@@ -61,8 +61,9 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
     those of `pipeline run` (TABLES.md), by the same rules. Stores nothing.
 
     A named share group (KIP-932) also has a table of its share partitions, from __share_group_state: the start offset,
-    the records from there on that are acknowledged or archived, those of them that are archived, and the highest
-    delivery count with its first offset. Not with --json, --csv or --watch.
+    the records from there on that are acknowledged or archived, those of them that are archived, the highest delivery
+    count with its first offset, the age of the oldest record that is not acknowledged, if that record can be read, and
+    when the stored state changed last. Not with --json, --csv or --watch.
     """
     try:
         from coordinatord.monitoring.offsets_log.lag.lag_scan import Snapshot
@@ -80,7 +81,7 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
             _add_shares(found, given, shares, stored)
             if form != "watch":
                 _tell_gaps(found)
-            shared_partitions = share_rows(stored, found.others, shares.limits) if groups and form is None else []
+            shared_partitions = share_rows(stored, found, shares.limits) if groups and form is None else []
             _check_known(groups, found, {row.group_id for row in shared_partitions})
         if form == "watch":
             _watch(looks, found, groups, given, (shares, stored), interval)
@@ -97,7 +98,7 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
         if found.groups or not shared_partitions:
             for line in _tell(found, with_partitions=bool(groups)):
                 echo(line)
-        for line in share_lines(shared_partitions, after=bool(found.groups)):
+        for line in share_lines(shared_partitions, found.at_ms, after=bool(found.groups)):
             echo(line)
 
 
@@ -314,7 +315,7 @@ def group_lines(at_ms: int, groups: Sequence[Any], members: Mapping[str, int]) -
                 number(row.lag),
                 _time_lag(row.max_time_lag_ms, row.max_time_lag_method),
                 number(members.get(row.group_id)),
-                _duration(None if row.last_commit_ms is None else at_ms - row.last_commit_ms, " ago"),
+                duration(None if row.last_commit_ms is None else at_ms - row.last_commit_ms, " ago"),
                 row.why,
             )
             for row in groups
@@ -324,15 +325,4 @@ def group_lines(at_ms: int, groups: Sequence[Any], members: Mapping[str, int]) -
 
 def _time_lag(ms: int | None, method: str) -> str:
     bounds = {"at least": "≥ ", "at most": "≤ "}
-    return bounds.get(method, "") + _duration(ms)
-
-
-def _duration(ms: int | None, after: str = "") -> str:
-    if ms is None:
-        return "-"
-    seconds = max(0, ms) // 1000
-    if seconds < 120:
-        return f"{seconds} s{after}"
-    if seconds < 7_200:
-        return f"{seconds // 60} min{after}"
-    return f"{seconds // 3_600} h{after}" if seconds < 172_800 else f"{seconds // 86_400} d{after}"
+    return bounds.get(method, "") + duration(ms)

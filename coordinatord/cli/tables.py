@@ -116,3 +116,15 @@ def ranges(numbers: Sequence[int]) -> str:
 def assigned(partitions: dict[str, list[int]]) -> str:
     """Return an assignment as `orders:0-3 payments:0`; - for nothing."""
     return " ".join(f"{topic}:{ranges(numbers)}" for topic, numbers in sorted(partitions.items()) if numbers) or "-"
+
+
+def duration(ms: int | None, after: str = "") -> str:
+    """Return a time in the largest fitting unit, with `after` behind it; `-` if it is not known."""
+    if ms is None:
+        return "-"
+    seconds = max(0, ms) // 1000
+    if seconds < 120:
+        return f"{seconds} s{after}"
+    if seconds < 7_200:
+        return f"{seconds // 60} min{after}"
+    return f"{seconds // 3_600} h{after}" if seconds < 172_800 else f"{seconds // 86_400} d{after}"

@@ -28,6 +28,7 @@ from coordinatord.monitoring.analysis.severity import ORDER, URGENT
 from coordinatord.monitoring.offsets_log.lag import connect_retry, lag_scan
 from coordinatord.transport.cluster.partitioner import partition_for
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch
+from kafka_wire.records.cluster_metadata import ConfigRecord, encode_record
 from kafka_wire.records.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -271,7 +272,11 @@ def test_groups_of_other_types_without_offsets_are_named(tmp_path: Path) -> None
 
 
 def test_a_share_group_has_a_table_of_its_partitions(tmp_path: Path) -> None:
-    """A group without stored state, and other forms, have the sentence."""
+    """A group without stored state, and other forms, have the sentence. The limit is in the metadata's log, the oldest
+    record of one partition in its own.
+    """
+    day_ms = 24 * 3_600_000
+    now_ms = int(time.time() * 1000)
     records = [
         encoded(11, 0, ShareGroupMetadataKey(name), ShareGroupMetadataValue(1, 0)) for name in ("sharers", "new")
     ]
@@ -296,19 +301,22 @@ def test_a_share_group_has_a_table_of_its_partitions(tmp_path: Path) -> None:
                     )
                     for topic_id, partition, start, batches in states
                 ],
-                5,
+                now_ms - 3 * day_ms,
             )
         ],
     )
-    (tmp_path / "orders-0").mkdir()
+    write_segment(tmp_path / "orders-0", 0, [build_batch([(None, b"order")], now_ms - 4 * day_ms, 1_007)])
+    limit = ConfigRecord(32, "sharers", "share.delivery.count.limit", "6")
+    write_segment(tmp_path / "__cluster_metadata-0", 0, [build_batch([(None, encode_record(limit, 0))], 5)])
     topic_id = base64.urlsafe_b64encode(b"o" * 16).decode().rstrip("=")
     (tmp_path / "orders-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n")
     unknown = base64.urlsafe_b64encode(b"?" * 16).decode().rstrip("=")
     table = [
-        "GROUP TOPIC PARTITION START DONE AFTER IT ARCHIVED MOST DELIVERIES WHY",
-        f"sharers {unknown} 0 3 2 2 5 at 3 offsets 3-4 archived after 5 deliveries, the limit is 5",
-        "sharers orders 0 1,007 13 1 4 at 1,007 delivery count 4 of limit 5 at offset 1007: a suspected poison record",
-        "sharers orders 1 - 0 0 -",
+        "GROUP TOPIC PARTITION START DONE AFTER IT ARCHIVED MOST DELIVERIES OLDEST RECORD LAST CHANGE WHY",
+        f"sharers {unknown} 0 3 2 2 5 at 3 - 3 d ago offsets 3-4 archived at delivery count 5",
+        "sharers orders 0 1,007 13 1 4 at 1,007 4 d 3 d ago delivery count 4 of limit 6 at offset 1007: a suspected "
+        "poison record",
+        "sharers orders 1 - 0 0 - - 3 d ago",
     ]
     for named in ("sharers", "s*"):
         told = lag(named, "--source", str(tmp_path))

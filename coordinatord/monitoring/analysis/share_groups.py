@@ -1,12 +1,12 @@
 """The present state of a share group (KIP-932) in one partition, as a row of the tables lag and status.
 
-A share group commits nothing, and its log has no lag: the cluster counts it (KIP-1226: the records from the start
-offset on that are neither acknowledged nor archived). So its course is that of looks at the cluster, with the rules for
-consumer groups as far as they apply:
+A share group commits nothing. Its lag (KIP-1226: the records from the start offset on that are neither acknowledged nor
+archived) is counted by the cluster, or from the records of `__share_group_state` and the partition's end. So its course
+is that of looks at the cluster, or at the log, with the rules for consumer groups as far as they apply:
 
 | status        | when, the first that applies                                                           |
 |---------------|----------------------------------------------------------------------------------------|
-| unknown       | the cluster does not count the lag (Kafka 4.2), or not now                             |
+| unknown       | the lag is not known: no start offset, no end, or the cluster does not count (Kafka 4.2) |
 | ok            | less than `min_lag` records are unread                                                 |
 | stopped       | it has no members, and records have come since                                         |
 | ended         | it has no members                                                                      |
@@ -17,6 +17,7 @@ consumer groups as far as they apply:
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -24,17 +25,21 @@ from typing import NamedTuple
 from coordinatord.monitoring.analysis import status
 from coordinatord.monitoring.analysis.current_lag import Now
 from coordinatord.monitoring.analysis.lag import Mark
-from coordinatord.monitoring.analysis.offset_timeline import UNKNOWN, Bounds
-from coordinatord.monitoring.analysis.share_state import Deliveries
+from coordinatord.monitoring.analysis.offset_timeline import UNKNOWN as UNKNOWN_AGE
+from coordinatord.monitoring.analysis.offset_timeline import Bounds, Point, TimeLag, end_offsets_at
+from coordinatord.monitoring.analysis.share_state import UNKNOWN, Deliveries, Step
 from coordinatord.monitoring.analysis.status import Rules, Status
 
 STANDSTILL = 0.75
 """The share of the window for which looks have to show the same start offset."""
 
 
+NO_AGE = TimeLag(None, UNKNOWN_AGE)
+
+
 class Look(NamedTuple):
-    """A share partition at one time. `lag` is None where the cluster does not count it; `members` are the group's.
-    `deliveries` is None where its stored state is not known.
+    """A share partition at one time. `lag` is None where it is not counted; `members` are the group's. `start_offset`
+    is -1 before the group has started to read. `deliveries` is None where its stored state is not known.
     """
 
     time_ms: int
@@ -45,9 +50,48 @@ class Look(NamedTuple):
     deliveries: Deliveries | None = None
 
 
-def standing(group_id: str, topic: str, partition: int, looks: Sequence[Look], now_ms: int, *, rules: Rules) -> Now:
+def lag_of(start_offset: int, done: int, end_offset: int | None) -> int | None:
+    """Return the lag of KIP-1226: the records up to the end that are not done; None if one of these is not known."""
+    if end_offset is None or UNKNOWN in (start_offset, done):
+        return None
+    return max(0, end_offset - start_offset - done)
+
+
+def looks_of(
+    steps: Sequence[Step], members: Sequence[tuple[int, int]], points: Sequence[Point], last: Look, window_ms: int
+) -> list[Look]:
+    """Return the looks that a log gives of a share partition: at the begin of the window, at each of its records within
+    the window, and `last`, the present one. `members` are the numbers of members with the times since which there were
+    so many, `points` those of the partition's end offset (offset_timeline.curve), all oldest first. Of an end offset
+    that is not known exactly the lower bound counts: it makes an alarm less likely.
+    """
+    since_ms = last.time_ms - window_ms
+    before = [step for step in steps if step.time_ms <= since_ms]
+    within = [step for step in steps if since_ms < step.time_ms < last.time_ms]
+    looks = []
+    for step in [*(step._replace(time_ms=since_ms) for step in before[-1:]), *within]:
+        end = end_offsets_at(step.time_ms, points)
+        end_offset = None if end is None else end.least
+        at = bisect_right(members, step.time_ms, key=lambda each: each[0])
+        count = members[at - 1][1] if at else 0
+        if step.start_offset != UNKNOWN:
+            lag = lag_of(step.start_offset, step.done, end_offset)
+            looks.append(Look(step.time_ms, step.start_offset, end_offset, lag, count))
+    return [*looks, last]
+
+
+def standing(
+    group_id: str,
+    topic: str,
+    partition: int,
+    looks: Sequence[Look],
+    now_ms: int,
+    *,
+    rules: Rules,
+    age: TimeLag = NO_AGE,
+) -> Now:
     """Return the row of a share group for a partition; the start offset is in the column of committed offsets. `looks`,
-    at least one, are in order; the last one is the present.
+    at least one, are in order; the last one is the present. `age` is that of the oldest unacknowledged record.
     """
     last, found = looks[-1], share_status(looks, now_ms, rules)
     moved = [after.time_ms for before, after in pairwise(looks) if before[1] != after[1]]
@@ -58,7 +102,7 @@ def standing(group_id: str, topic: str, partition: int, looks: Sequence[Look], n
         group_id=group_id,
         topic=topic,
         partition=partition,
-        committed_offset=last.start_offset,
+        committed_offset=None if last.start_offset == UNKNOWN else last.start_offset,
         committed_ms=None,
         moved_ms=moved[-1] if moved else None,
         stood_since_ms=None,
@@ -67,9 +111,9 @@ def standing(group_id: str, topic: str, partition: int, looks: Sequence[Look], n
         end_offset_ms=None if last.end_offset is None else last.time_ms,
         log_start_offset=None,
         lag=last.lag,
-        time_lag_ms=None,
-        time_lag_method=UNKNOWN,
-        time_lag_error_ms=None,
+        time_lag_ms=age.lag_ms,
+        time_lag_method=age.method,
+        time_lag_error_ms=age.error_ms,
         lost_records=None,
         retention_margin=None,
         retention_left_ms=None,
@@ -88,7 +132,12 @@ def share_status(looks: Sequence[Look], now_ms: int, rules: Rules) -> Status:
     """Return the status by the looks of the window; the module's table has the rules."""
     last = looks[-1]
     if last.lag is None:
-        return Status(status.UNKNOWN, "the cluster does not count the lag of this share partition")
+        why = "the cluster does not count the lag of this share partition"
+        if last.start_offset == UNKNOWN:
+            why = "the group has no start offset yet: no member has acknowledged a record"
+        elif last.end_offset is None:
+            why = "the end of the partition is not known"
+        return Status(status.UNKNOWN, why)
     if last.lag < rules.min_lag:
         return Status(status.OK, "nothing is unread" if not last.lag else f"{last.lag} unread")
     recent = [each for each in looks if each.time_ms >= now_ms - rules.window_ms]

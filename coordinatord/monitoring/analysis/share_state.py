@@ -7,6 +7,7 @@ after it. Numbers are those of Kafka's ShareCoordinatorShard and PersisterStateB
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
@@ -15,7 +16,8 @@ from typing import NamedTuple
 
 from kafka_wire.records.share_state import ShareSnapshotValue, ShareUpdateValue
 
-AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
+AVAILABLE, ACKNOWLEDGED, ARCHIVING, ARCHIVED = 0, 2, 3, 4
+"""Delivery states that are stored. That a record is acquired by a member is not."""
 UNKNOWN = -1
 """A start offset before `share.auto.offset.reset` was applied, or a count from a cluster that does not count."""
 
@@ -24,6 +26,9 @@ DELIVERY_COUNT_LIMIT = 5
 
 MAX_UPDATES = 1_000
 """Updates that are kept until their state is computed. Kafka writes a snapshot after 500, by default."""
+
+MAX_STEPS = 120
+"""Steps that are kept of a share partition: beyond twice as many, every second one of the older half is dropped."""
 
 
 class Batch(NamedTuple):
@@ -52,33 +57,58 @@ class ShareState:
     batches: tuple[Batch, ...]
 
 
+class Step(NamedTuple):
+    """The start offset of a share partition, and the records behind it that are done, from `time_ms` on. `done` is -1
+    where the cluster does not count it.
+    """
+
+    time_ms: int
+    start_offset: int
+    done: int
+
+
 @dataclass(slots=True)
 class Replayed:
     """The records of a share partition, in the order of the log. They are combined only for `state`: most updates of a
     log are superseded by a later snapshot.
     """
 
+    steps: list[Step] = field(default_factory=list)
+    """A step for each record, oldest first, since the start offset was moved back last."""
+    changed_ms: int | None = None
+    """When the state changed last: the time of the record. A snapshot that repeats the state changes nothing; one whose
+    earlier records are no longer in the log counts as a change.
+    """
     _base: ShareState | None = None
     _updates: list[ShareUpdateValue] = field(default_factory=list)
 
-    def add(self, value: ShareSnapshotValue | ShareUpdateValue | None) -> None:
-        """Apply one record; None is a tombstone."""
+    def add(self, value: ShareSnapshotValue | ShareUpdateValue | None, time_ms: int) -> None:
+        """Apply one record that was written at `time_ms`; None is a tombstone."""
         if isinstance(value, ShareUpdateValue):
+            self._step(value, time_ms)
+            self.changed_ms = time_ms
             self._updates.append(value)
             if len(self._updates) < MAX_UPDATES:
                 return
             self._base = self.state()
         elif value is None:
-            self._base = None
+            self._base = self.changed_ms = None
+            self.steps.clear()
         else:
-            self._base = ShareState(
-                value.state_epoch,
-                value.leader_epoch,
-                value.start_offset,
-                value.delivery_complete_count,
-                stored_batches(value),
-            )
+            self._step(value, time_ms)
+            before, self._base = self.state(), _begun(value, value.state_epoch)
+            if before is None or replace(before, leader_epoch=value.leader_epoch) != self._base:
+                self.changed_ms = time_ms
         self._updates.clear()
+
+    def _step(self, value: ShareSnapshotValue | ShareUpdateValue, time_ms: int) -> None:
+        before = self.steps[-1].start_offset if self.steps else UNKNOWN
+        start_offset = before if value.start_offset == UNKNOWN else value.start_offset
+        if start_offset < before:
+            self.steps.clear()  # it was reset
+        self.steps.append(Step(time_ms, start_offset, value.delivery_complete_count))
+        if len(self.steps) > 2 * MAX_STEPS:
+            self.steps[:MAX_STEPS] = self.steps[:MAX_STEPS:2]
 
     def state(self) -> ShareState | None:
         """Return the present state; None if it was deleted, or never initialised."""
@@ -153,7 +183,16 @@ class Deliveries(NamedTuple):
     """None before the group has started to read."""
     done: int
     """Number of offsets that are acknowledged or archived, as the cluster counts them if it does."""
+    acknowledged: int
     archived: int
+    archiving: int
+    """Number of records whose dead letter is being written (KIP-1191)."""
+    available: int
+    """Number of records that wait for another delivery: they were released, or the time of a member's lock ended."""
+    redelivered: int
+    """Number of records with a delivery count above 1, whatever became of them."""
+    oldest: int | None
+    """The first offset that is neither acknowledged nor archived. It may not have a record yet."""
     most_deliveries: int
     """The highest stored delivery count; 0 without any."""
     at_offset: int | None
@@ -168,8 +207,10 @@ class Deliveries(NamedTuple):
 
 def deliveries(state: ShareState, limit: int = DELIVERY_COUNT_LIMIT) -> Deliveries:
     """Return the progress of a share partition. `limit` is the group's share.delivery.count.limit."""
-    archived = sum(each.size for each in state.batches if each.delivery_state == ARCHIVED)
-    acknowledged = sum(each.size for each in state.batches if each.delivery_state == ACKNOWLEDGED)
+    sizes = Counter[int]()
+    for each in state.batches:
+        sizes[each.delivery_state] += each.size
+    acknowledged, archived = sizes[ACKNOWLEDGED], sizes[ARCHIVED]
     counted = state.delivery_complete_count
     most = max(state.batches, key=_deliveries_first, default=None)
     near = [
@@ -181,13 +222,28 @@ def deliveries(state: ShareState, limit: int = DELIVERY_COUNT_LIMIT) -> Deliveri
     return Deliveries(
         None if state.start_offset == UNKNOWN else state.start_offset,
         acknowledged + archived if counted == UNKNOWN else counted,
+        acknowledged,
         archived,
+        sizes[ARCHIVING],
+        sizes[AVAILABLE],
+        sum(each.size for each in state.batches if each.delivery_count > 1),
+        _oldest(state),
         0 if most is None else most.delivery_count,
         None if most is None else most.first_offset,
         sum(each.size for each in near),
         None if worst is None else worst.first_offset,
         _why(worst, state.batches, limit),
     )
+
+
+def _oldest(state: ShareState) -> int | None:
+    """Return the first offset that is neither acknowledged nor archived; None before the group has started to read."""
+    oldest = None if state.start_offset == UNKNOWN else state.start_offset
+    for each in state.batches:
+        if each.first_offset != oldest or each.delivery_state not in (ACKNOWLEDGED, ARCHIVED):
+            break
+        oldest = each.last_offset + 1
+    return oldest
 
 
 class Progress(NamedTuple):

@@ -52,8 +52,14 @@ def whole(group: GroupView, trends: Points, bootstrap: str) -> dict[str, Any]:
         "commands": commands(group, rows, bootstrap),
         "events": _events(group),
         "window": [
-            {"topic": topic, "partition": number, **each._asdict()}
-            for (topic, number), each in sorted(group.deliveries.items())[:MAX_ROWS]
+            {
+                "topic": place[0],
+                "partition": place[1],
+                **each._asdict(),
+                "acquired": group.acquired.get(place),
+                "changed_ms": group.state_changes_ms.get(place),
+            }
+            for place, each in sorted(group.deliveries.items())[:MAX_ROWS]
         ],
         "redelivered": group.redelivered,
         "archived": group.archived,

@@ -76,6 +76,10 @@ SERIES: dict[str, tuple[tuple[str, ...], str]] = {
         PLACE,
         "The highest delivery count of a record from the start offset of a share group on.",
     ),
+    "coordinatord_share_group_state_changed_timestamp_seconds": (
+        PLACE,
+        "Time at which the stored state of a share group's partition changed last.",
+    ),
     "coordinatord_share_group_redeliveries_total": (
         GROUP,
         "Deliveries of records that had been delivered before, as far as they are stored, since the watcher started.",
@@ -173,6 +177,9 @@ def _of_partitions(group: GroupView) -> Iterator[Row]:
         yield "coordinatord_share_group_done_records", place, shared.done
         yield "coordinatord_share_group_suspected_records", place, shared.suspected
         yield "coordinatord_share_group_most_deliveries", place, shared.most_deliveries
+    for (topic, number), changed_ms in group.state_changes_ms.items():
+        place = (group.group_id, topic, str(number))
+        yield "coordinatord_share_group_state_changed_timestamp_seconds", place, changed_ms / 1000
     for topic, lag in sums.items():
         yield f"{prefix}topic_sum_lag", (group.group_id, topic), lag
 

@@ -96,6 +96,10 @@ class GroupView:
     """Committed offsets that expire unless a member reads them."""
     deliveries: Mapping[tuple[str, int], Deliveries] = field(default_factory=dict)
     """Of a share group: the deliveries of the share partitions whose stored state is known."""
+    acquired: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """Of a share group: the records that its members have acquired, of the share partitions of which this is known."""
+    state_changes_ms: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    """Of a share group: when the stored state of its share partitions changed last."""
     redelivered: int | None = None
     """Of a share group: deliveries of records that had been delivered before, since the watcher started."""
     archived: int | None = None

@@ -270,6 +270,7 @@ def _share_view(found: ShareGroupRows, states: ShareStates) -> GroupView:
         commits=None,
         causes={},
         deliveries=found.deliveries,
+        state_changes_ms=found.changes_ms,
         redelivered=states.redelivered[found.group_id],
         archived=states.archived[found.group_id],
     )

@@ -14,11 +14,15 @@ from coordinatord.coordination.share.persister import StateBatch as Stored
 from coordinatord.monitoring.analysis.share_state import (
     ACKNOWLEDGED,
     ARCHIVED,
+    ARCHIVING,
     AVAILABLE,
+    MAX_STEPS,
     MAX_UPDATES,
     Batch,
+    Deliveries,
     Replayed,
     ShareState,
+    Step,
     combined,
     deliveries,
     progress,
@@ -68,7 +72,7 @@ def test_records_are_replayed_as_the_share_coordinator_replays_them(seed: int) -
     for _ in range(60):
         value = record(chance)
         replay(theirs, value)
-        ours.add(value)
+        ours.add(value, 0)
         state = ours.state()
         assert (state is not None) == theirs.exists
         if state is not None:
@@ -83,9 +87,9 @@ def test_records_are_replayed_as_the_share_coordinator_replays_them(seed: int) -
 
 def test_updates_without_end_are_combined_in_bounded_memory() -> None:
     replayed = Replayed()
-    replayed.add(ShareSnapshotValue(0, 3, 1, 0, 0, 1, 2, []))
+    replayed.add(ShareSnapshotValue(0, 3, 1, 0, 0, 1, 2, []), 0)
     for offset in range(2 * MAX_UPDATES + 7):
-        replayed.add(ShareUpdateValue(0, 1, -1, offset + 1, [StateBatch(offset, offset, ACKNOWLEDGED, 1)]))
+        replayed.add(ShareUpdateValue(0, 1, -1, offset + 1, [StateBatch(offset, offset, ACKNOWLEDGED, 1)]), offset)
         assert len(replayed._updates) < MAX_UPDATES
     last = 2 * MAX_UPDATES + 6
     assert replayed.state() == ShareState(3, 1, 0, last + 1, (Batch(0, last, ACKNOWLEDGED, 1),))
@@ -100,10 +104,43 @@ def test_counts() -> None:
         Batch(10, 12, ARCHIVED, 1), Batch(13, 13, AVAILABLE, 1), Batch(14, 17, ACKNOWLEDGED, 2),
         Batch(19, 19, AVAILABLE, 2),
     )  # fmt: skip
-    assert deliveries(state(*stored), 5)[:6] == (10, 7, 3, 2, 14, 0)
-    assert deliveries(state(*stored, done=8), 5)[:5] == (10, 8, 3, 2, 14), "the cluster counts offset 18, too"
-    assert deliveries(state(*stored), 4)[5:7] == (1, 19)
-    assert deliveries(state(start=-1), 5) == (None, 0, 0, 0, None, 0, None, "")
+    assert deliveries(state(*stored), 5) == Deliveries(
+        start_offset=10, done=7, acknowledged=4, archived=3, archiving=0, available=2, redelivered=5, oldest=13,
+        most_deliveries=2, at_offset=14, suspected=0, suspected_at=None,
+        why="offsets 10-12 archived at delivery count 1",
+    )  # fmt: skip
+    assert deliveries(state(*stored, done=8), 5).done == 8, "the cluster counts offset 18, too"
+    limited = deliveries(state(*stored), 4)
+    assert (limited.suspected, limited.suspected_at) == (1, 19)
+    assert deliveries(state(Batch(10, 12, ARCHIVING, 5)), 5)[1:8] == (0, 0, 0, 3, 0, 3, 10), "a dead letter on its way"
+    assert deliveries(state(start=-1), 5)[:3] == (None, 0, 0)
+    assert deliveries(state(start=-1), 5).oldest is None
+
+
+def test_a_snapshot_that_repeats_the_state_changes_nothing() -> None:
+    replayed = Replayed()
+    stored = [StateBatch(3, 4, AVAILABLE, 1)]
+    replayed.add(ShareSnapshotValue(0, 1, 0, 3, 0, 5, 5, []), 5)
+    replayed.add(ShareUpdateValue(0, 0, -1, 0, stored), 6)
+    assert replayed.changed_ms == 6
+    replayed.add(ShareSnapshotValue(1, 1, 0, 3, 0, 5, 7, stored), 7)
+    assert replayed.changed_ms == 6
+    assert replayed.steps == [Step(5, 3, 0), Step(6, 3, 0), Step(7, 3, 0)]
+    replayed.add(ShareSnapshotValue(2, 1, 0, 1, 0, 5, 8, []), 8)
+    assert (replayed.changed_ms, replayed.steps) == (8, [Step(8, 1, 0)]), "a start offset that was set back is another"
+    replayed.add(None, 9)
+    assert (replayed.changed_ms, replayed.steps) == (None, [])
+
+
+def test_steps_are_thinned() -> None:
+    """The first one stays, since when the start offset stands."""
+    replayed = Replayed()
+    for time_ms in range(10_000):
+        replayed.add(ShareUpdateValue(0, 0, time_ms // 5_000, 0, []), time_ms)
+        assert len(replayed.steps) <= 2 * MAX_STEPS
+    assert replayed.steps[0].time_ms == 0
+    assert [each.time_ms for each in replayed.steps] == sorted({each.time_ms for each in replayed.steps})
+    assert replayed.steps[-1] == Step(9_999, 1, 0)
 
 
 BEFORE = [Batch(10, 12, AVAILABLE, 1), Batch(13, 13, ARCHIVED, 2), Batch(20, 29, AVAILABLE, 2)]

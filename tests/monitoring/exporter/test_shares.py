@@ -94,6 +94,10 @@ def test_deliveries_of_a_share_group(kafka: Kafka, watcher: Watcher) -> None:
     samples = {(name, labels): value for name, labels, value in rows(view, view.at_ms)}
     place = (GROUP, TOPIC, "0")
     assert samples["coordinatord_share_group_done_records", place] == 2, "the stored start offset is still 0"
+    changed_s = samples["coordinatord_share_group_state_changed_timestamp_seconds", place]
+    # Record 1 is the oldest one that is not acknowledged, and was put before its last delivery was stored.
+    assert samples["kafka_consumergroup_group_lag_seconds", place] >= max(0, view.at_ms / 1000 - changed_s)
+    assert view.groups[GROUP].rows[0].time_lag_method == "record"
     assert samples["coordinatord_share_group_suspected_records", place] == 1
     assert samples["coordinatord_share_group_most_deliveries", place] == 3
     assert samples["coordinatord_share_group_redeliveries_total", (GROUP,)] == 2

@@ -17,7 +17,7 @@ const groupParts = (group, now, width) => {
   if (group.commands.length) parts.push(el("details", {"data-fold": "commands", open: group.urgent}, el("summary", {"data-key": "commands"}, "Commands to copy"),
     el("ul", {class: "items commands"}, group.commands.map(copied))));
   if (group.partitions.length) parts.push(heading("Partitions", group.partitions, group.partitions_count), places(group, now));
-  if (group.window.length) parts.push(el("h3", null, "Share window"), shareWindow(group));
+  if (group.window.length) parts.push(el("h3", null, "Share window"), shareWindow(group, now));
   if (group.rewinds.length) parts.push(el("h3", null, "Commits that went back"), wentBack(group.rewinds, now));
   if (group.expiries.length) parts.push(el("h3", null, "Offsets that expire"), ...group.expiries.map(each => expires(each, now)));
   if (group.points.length) parts.push(el("h3", null, "Lag of all partitions"), lagPlot(group, from, now, width), curveNames(group.curves));
@@ -35,12 +35,18 @@ const groupParts = (group, now, width) => {
 
 const heading = (name, rows, total) => el("h3", null, total > rows.length ? `${name}, the worst ${rows.length} of ${count(total)}` : name);
 
-// What is before the start offset is done. The state that a cluster stores does not have what is acquired at present.
-const shareWindow = group => [table("window", "Share window", [{name: "partition"}, {name: "start offset", n: 1}, {name: "done", n: 1}, {name: "archived", n: 1},
-  {name: "near the delivery limit", n: 1}, {name: "most deliveries", n: 1}],
-  group.window.map(row => [[link("topic", row.topic), `-${row.partition}`], row.start_offset == null ? "not begun" : count(row.start_offset), count(row.done), count(row.archived),
-    row.suspected ? el("span", {class: "badge bad"}, count(row.suspected)) : "0", row.at_offset == null ? "–" : `${count(row.most_deliveries)} at offset ${count(row.at_offset)}`])),
-  group.redelivered == null ? null : el("p", {class: "soft small"}, `${plural(group.redelivered, "record")} delivered again, ${plural(group.archived, "record")} archived, since the watcher started`)];
+// What is before the start offset is done. What is acquired at present is in no log: a coordinatord shows it of its own groups.
+const shareWindow = (group, now) => {
+  const known = group.window.some(row => row.acquired != null) ? cells => cells : cells => cells.filter((_cell, at) => at !== 2);
+  const head = [{name: "partition"}, {name: "start offset", n: 1}, {name: "acquired", n: 1}, {name: "done", n: 1}, {name: "archived", n: 1},
+    {name: "redelivered", n: 1}, {name: "near the delivery limit", n: 1}, {name: "most deliveries", n: 1}, {name: "last change", n: 1}];
+  const cells = row => [[link("topic", row.topic), `-${row.partition}`], row.start_offset == null ? "not begun" : count(row.start_offset),
+    count(row.acquired), count(row.done), count(row.archived), count(row.redelivered),
+    row.suspected ? [el("span", {class: "badge bad"}, count(row.suspected)), ` from offset ${count(row.suspected_at)}`] : "0",
+    row.at_offset == null ? "–" : `${count(row.most_deliveries)} at offset ${count(row.at_offset)}`, ago(row.changed_ms, now)];
+  return [table("window", "Share window", known(head), group.window.map(row => known(cells(row)))),
+    group.redelivered == null ? null : el("p", {class: "soft small"}, `${plural(group.redelivered, "record")} delivered again, ${plural(group.archived, "record")} archived, since the watcher started`)];
+};
 
 // A line that opens to what it counts.
 const line = (key, head, more) => el("details", {"data-fold": key}, el("summary", {"data-key": key}, head), el("ul", {class: "items"}, more.map(each => el("li", null, each))));
@@ -79,7 +85,7 @@ const places = (group, now) => table("places", "Partitions", [{name: "partition"
   {name: "end", n: 1}, {name: "lag", n: 1}, {name: "time lag", n: 1}, {name: "in", n: 1}, {name: "out", n: 1}, {name: "empty in", n: 1},
   {name: "lost", n: 1}, {name: "deleted in", n: 1}, {name: "commit", n: 1}],
   group.partitions.map(row => [[link("topic", row.topic), `-${row.partition}`], el("span", {title: row.why}, badge(row)),
-    row.owner ? [link("client", row.owner.client), row.owner.host ? [" on ", link("client", row.owner.host)] : null] : el("span", {class: "soft"}, "no member"),
+    row.owner ? [link("client", row.owner.client), row.owner.host ? [" on ", link("client", row.owner.host)] : null] : el("span", {class: "soft"}, group.type === "share" ? "shared" : "no member"),
     row.committed_offset == null ? "–" : count(row.committed_offset), count(row.end_offset), count(row.lag),
     bounded(row.time_lag_ms, BOUNDS[row.time_lag_method]), rate(row.produced_per_s), rate(row.consumed_per_s),
     row.lag ? row.zero_in_s == null ? "never" : span(row.zero_in_s * 1000) : "–", row.lost_records ? count(row.lost_records) : "–",

@@ -25,7 +25,7 @@ def ledger_of(options: Options, starts: Mapping[int, int]) -> Iterator[Entry]:
     """Return the wanted groups' records from the offsets in `starts` on, in order within each partition. A group has
     the partition number that it has in the offsets log. Raises SourceError.
     """
-    for partition, offset, _key, value in records_of(options, LEDGER_TOPIC, starts, REMEDY):
+    for partition, offset, _time_ms, _key, value in records_of(options, LEDGER_TOPIC, starts, REMEDY):
         record = _record(value)
         if record is None:
             continue

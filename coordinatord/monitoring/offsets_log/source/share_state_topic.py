@@ -39,19 +39,19 @@ Value = ShareSnapshotValue | ShareUpdateValue | None
 
 def state_records(
     options: Options, starts: dict[int, int], is_wanted: Callable[[str], bool]
-) -> Iterator[tuple[SharePartition, Value]]:
-    """Return the records of the wanted groups, in the order of each partition of the topic. Records of types that
-    Kafka 4.4 does not write are skipped. `starts` are the offsets to begin at, by partition; they are moved behind each
-    record. Raises SourceError.
+) -> Iterator[tuple[SharePartition, Value, int]]:
+    """Return the records of the wanted groups with their times in ms, in the order of each partition of the topic.
+    Records of types that Kafka 4.4 does not write are skipped. `starts` are the offsets to begin at, by partition; they
+    are moved behind each record. Raises SourceError.
     """
     options = replace(options, partitions=None)  # a share partition has its place by its own hash, not by its group's
-    for at, offset, key, value in records_of(options, SHARE_STATE_TOPIC, starts):
+    for at, offset, time_ms, key, value in records_of(options, SHARE_STATE_TOPIC, starts):
         starts[at] = offset + 1
         try:
             record_type, group_id, topic_id, partition = decode_key(key or b"")
             place = SharePartition(group_id, topic_id, partition)
             if is_wanted(place.group_id):
-                yield place, None if value is None else decode_value(record_type, value)
+                yield place, None if value is None else decode_value(record_type, value), time_ms
         except UnknownShareRecordError:
             continue
         except DecodeError as error:
@@ -72,23 +72,24 @@ class ShareStates:
     _replayed: dict[SharePartition, Replayed] = field(default_factory=dict)
     _is_counting: bool = False
 
-    def read(self) -> dict[SharePartition, ShareState]:
-        """Read what is new; return all present states. Raises SourceError."""
-        for place, value in state_records(self.options, self._starts, self.is_wanted):
+    def read(self) -> dict[SharePartition, Replayed]:
+        """Read what is new; return all share partitions that exist. Raises SourceError."""
+        for place, value, time_ms in state_records(self.options, self._starts, self.is_wanted):
             replayed = self._replayed.setdefault(place, Replayed())
             if self._is_counting and value is not None:
                 before = replayed.state()
                 found = progress(() if before is None else before.batches, stored_batches(value))
                 self.redelivered[place.group_id] += found.redelivered
                 self.archived[place.group_id] += found.archived
-            replayed.add(value)
+            replayed.add(value, time_ms)
             if value is None:
                 del self._replayed[place]
         self._is_counting = True
-        states = {place: each.state() for place, each in sorted(self._replayed.items())}
-        return {place: state for place, state in states.items() if state is not None}
+        return dict(sorted(self._replayed.items()))
 
 
 def share_states(options: Options) -> dict[SharePartition, ShareState]:
     """Return the present states of the selected groups' share partitions. Raises SourceError."""
-    return ShareStates(options, options.wanted.has_group).read()
+    read = ShareStates(options, options.wanted.has_group).read()
+    states = {place: each.state() for place, each in read.items()}
+    return {place: state for place, state in states.items() if state is not None}

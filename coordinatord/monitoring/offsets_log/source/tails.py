@@ -105,10 +105,16 @@ def sessions_from_broker(bootstrap: str, settings: Mapping[str, Any], groups: Co
     """Return consumer.session.timeout.ms of the groups that the user may describe: their own, or the cluster's. None of
     a cluster without the consumer protocol. Raises SourceError.
     """
-    name = "consumer.session.timeout.ms"
     with Cluster(bootstrap, settings, PATIENCE_S) as cluster:
-        found = _configs(cluster, GROUP, groups, [name])
-    return {group: int(values[name]) for group, values in found.items() if name in values}
+        return {
+            group: int(value) for group, value in group_configs(cluster, "consumer.session.timeout.ms", groups).items()
+        }
+
+
+def group_configs(cluster: Cluster, name: str, groups: Collection[str]) -> dict[str, str]:
+    """Return the value of a setting of the groups that the user may describe: their own, or the cluster's."""
+    found = _configs(cluster, GROUP, groups, [name])
+    return {group: values[name] for group, values in found.items() if values.get(name)}
 
 
 def _configs(

@@ -12,7 +12,6 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 from coordinatord.monitoring.offsets_log.source import store
 from coordinatord.monitoring.offsets_log.source.end_offsets import PARTITION_DIRECTORY
@@ -65,12 +64,12 @@ def names_from_broker(bootstrap: str, options: Mapping[str, Any]) -> dict[str, s
     from coordinatord.monitoring.offsets_log.source.cluster import Cluster
 
     with Cluster(bootstrap, options, PATIENCE_S) as cluster:
-        return {_text(topic_id): name for name, topic_id in cluster.topic_ids().items()}
+        return {topic_text(topic_id.bytes): name for name, topic_id in cluster.topic_ids().items()}
 
 
-def _text(topic_id: UUID) -> str:
+def topic_text(topic_id: bytes) -> str:
     """Return a uuid in Kafka's text form."""
-    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+    return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 
 def read_names(out: Path) -> dict[str, str]:

@@ -18,10 +18,11 @@ from kafka_wire.records.key_values import key_values
 
 
 class TopicRecord(NamedTuple):
-    """A record, without its timestamp and headers."""
+    """A record, without its headers."""
 
     partition: int
     offset: int
+    time_ms: int
     key: bytes | None
     value: bytes | None
 
@@ -117,6 +118,6 @@ def _of_broker(options: Options, starts: Mapping[int, int]) -> Iterator[TopicRec
 def _records(data: bytes, partition: int, start: int) -> Iterator[TopicRecord]:
     for position, header in iterate_batches(data, partial=True):
         if header.last_offset >= start and not header.is_control:
-            for offset, _time_ms, key, value in key_values(data, position, header):
+            for offset, time_ms, key, value in key_values(data, position, header):
                 if offset >= start:
-                    yield TopicRecord(partition, offset, key, value)
+                    yield TopicRecord(partition, offset, time_ms, key, value)

@@ -4,13 +4,16 @@ the tables OF_GROUPS, of which only the shown groups' rows are read."""
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from coordinatord.monitoring.analysis import severity
-from coordinatord.monitoring.analysis.groups import GroupNow
+from coordinatord.monitoring.analysis.current_lag import Now
+from coordinatord.monitoring.analysis.groups import GroupNow, group_now
 from coordinatord.monitoring.analysis.members import Event
+from coordinatord.monitoring.analysis.share_log import now_of
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
 from coordinatord.monitoring.pipeline.run.state import find_state
 
@@ -20,7 +23,7 @@ OF_GROUPS = ("rebalances", "members", "lag_history", "lag", "status", "commits")
 """Tables of which only the shown groups' rows are read."""
 MAX_EVENT_FILES = 500
 """Maximum number of micro-batches with events; the last ones are read."""
-OF_ALL = ("group_status", "member_events", "churn", "slo", "expiry")
+OF_ALL = ("group_status", "member_events", "churn", "slo", "expiry", "share_partitions")
 
 
 MAX_NAMED = 12
@@ -80,6 +83,7 @@ def read(out: Path, limit: int, only: tuple[str, ...] = ()) -> Tables:
     tables = Tables(int(state["at_ms"]), int(state["runs"]))
     for name in OF_ALL:
         tables.rows[name] = _rows(out, name)
+    tables.rows["group_status"] += [each._asdict() for each in _share_groups(tables.rows["share_partitions"])]
     rebalances = _rows(out, "rebalances", ("group_id",))
     counts: dict[str, int] = {}
     for row in rebalances:
@@ -113,6 +117,7 @@ def read_groups(out: Path) -> tuple[int, list[GroupNow], dict[str, int]]:
     at_ms = int(state["at_ms"])
     trouble = _trouble(out, at_ms)
     now = {row["group_id"]: _group_now(row) for row in _rows(out, "group_status")}
+    now |= {each.group_id: each for each in _share_groups(_rows(out, "share_partitions"))}
     groups = [severity.judged(group, now.get(group), trouble.get(group, ())) for group in now.keys() | trouble.keys()]
     return at_ms, sorted(groups, key=severity.urgency), _members(out)
 
@@ -121,7 +126,16 @@ def _members(out: Path) -> dict[str, int]:
     members: dict[str, int] = {}
     for row in _rows(out, "members", ("group_id", "until_ms")):
         members[row["group_id"]] = members.get(row["group_id"], 0) + (row["until_ms"] is None)
-    return members
+    shared = _rows(out, "share_partitions", ("group_id", "members"))
+    return members | {row["group_id"]: row["members"] for row in shared}
+
+
+def _share_groups(rows: Iterable[Row]) -> list[GroupNow]:
+    """Return the rows of share groups, which are not in the table group_status: they commit nothing."""
+    by_group: dict[str, list[Now]] = {}
+    for row in rows:
+        by_group.setdefault(row["group_id"], []).append(now_of(row))
+    return [group_now(each) for _, each in sorted(by_group.items())]
 
 
 def _group_now(row: Row) -> GroupNow:

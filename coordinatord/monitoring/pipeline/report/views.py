@@ -14,6 +14,8 @@ from coordinatord.monitoring.analysis.generations import TopicPartition
 from coordinatord.monitoring.analysis.groups import GroupNow
 from coordinatord.monitoring.analysis.members import CRASH_LOOP, STORM, Event, Life
 from coordinatord.monitoring.analysis.rebalances import Rebalance
+from coordinatord.monitoring.analysis.share_log import deliveries_of, now_of
+from coordinatord.monitoring.dashboard.details import SHARE
 from coordinatord.monitoring.dashboard.view import Ending, GroupView, View
 from coordinatord.monitoring.pipeline.report.read import Row, Tables
 
@@ -56,17 +58,22 @@ def view(tables: Tables) -> View:
         for each in rows[row["group_id"]]:
             if (each["topic"], each["partition"]) == (row["topic"], row["partition"]):
                 each |= row
-    of = {name: _by_group(tables, name) for name in ("rebalances", "members", "commits", "expiry", "member_events")}
+    names = ("rebalances", "members", "commits", "expiry", "member_events", "share_partitions")
+    of = {name: _by_group(tables, name) for name in names}
     groups: dict[str, GroupView] = {}
     known = {row["group_id"]: row for row in tables.rows["group_status"]}
     for group in [*known, *(each for each in tables.shown if each not in known)]:
         lives = [Life(**_columns(row, _LIFE)) for row in of["members"][group]]
         rebalances = sorted(of["rebalances"][group], key=lambda row: row["ended_ms"] or 0)
+        shared = {(row["topic"], row["partition"]): row for row in of["share_partitions"][group]}
         groups[group] = GroupView(
             group_id=group,
-            group_type=None,
+            group_type=SHARE if shared else None,
             now=_now(known.get(group)),
-            rows=[Now(**_columns(row, Now._fields)) for row in rows[group] if row.get("status")],
+            rows=[
+                *(Now(**_columns(row, Now._fields)) for row in rows[group] if row.get("status")),
+                *(now_of(row) for row in shared.values()),
+            ],
             members=tables.members.get(group),
             commits=None,
             causes=Counter(row["trigger"] or "unknown" for row in rebalances),
@@ -85,12 +92,14 @@ def view(tables: Tables) -> View:
                 for row in of["expiry"][group]
                 if row["expires_ms"] is not None
             ],
+            deliveries={place: deliveries_of(row) for place, row in shared.items()},
+            state_changes_ms={place: row["changed_ms"] for place, row in shared.items()},
         )
     ends: dict[tuple[str, int], Ending] = {}
-    for row in tables.rows.get("lag", []):
+    for row in [*tables.rows.get("share_partitions", []), *tables.rows.get("lag", [])]:
         if row["end_offset"] is not None:
             place = (row["topic"], row["partition"])
-            ends[place] = Ending(*place, row["log_start_offset"], row["end_offset"])
+            ends[place] = Ending(*place, row.get("log_start_offset"), row["end_offset"])
     return View(tables.at_ms, groups, [ends[place] for place in sorted(ends)])
 
 

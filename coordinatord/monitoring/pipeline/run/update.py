@@ -4,7 +4,8 @@
     OUT/ledger/run=<n>/bucket=<b>/           the rebalances in coordinatord's ledger, if the log has one
     OUT/checkpoint/                          the position up to which the log has been read (Spark's)
     OUT/end_offsets/<batch>/                 the ends of partitions at the time of that batch
-    OUT/topic_names.json                     topic names by id, if groups of the consumer protocol need them
+    OUT/topic_names.json                     topic names by id, if groups of the consumer protocol or share groups need
+                                             them
     OUT/tables/<name>/bucket=<b>/            the tables, by groups
     OUT/state.json                           the last batch in the tables, and the selected groups and topics
 
@@ -25,6 +26,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +42,15 @@ from coordinatord.monitoring.offsets_log.decode.row_types import KINDS, QUARANTI
 from coordinatord.monitoring.offsets_log.source.ledger_topic import Entry, ledger_of
 from coordinatord.monitoring.offsets_log.source.options import name_list, read_options
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
-from coordinatord.monitoring.offsets_log.source.topic_names import keep_names, names_from_broker, names_in_directories
+from coordinatord.monitoring.offsets_log.source.share_limits import delivery_limits
+from coordinatord.monitoring.offsets_log.source.share_state_topic import ShareStates
+from coordinatord.monitoring.offsets_log.source.topic_names import (
+    keep_names,
+    names_from_broker,
+    names_in_directories,
+    read_names,
+    topic_text,
+)
 from coordinatord.monitoring.pipeline.run.delta import DELTA_LOG, check_delta
 from coordinatord.monitoring.pipeline.run.ingest import (
     ATTEMPTS,
@@ -62,7 +72,15 @@ from coordinatord.monitoring.pipeline.run.progress import Progress
 from coordinatord.monitoring.pipeline.run.run_lock import alone
 from coordinatord.monitoring.pipeline.run.state import RULES, STATE_VERSION, read_state, write_state
 from coordinatord.monitoring.pipeline.tables import SHARING, TABLES
-from coordinatord.monitoring.pipeline.tables.inputs import BUCKETS, FACTS, LEDGER_DDL, Inputs, bucket_of, fact_columns
+from coordinatord.monitoring.pipeline.tables.inputs import (
+    BUCKETS,
+    FACTS,
+    LEDGER_DDL,
+    Inputs,
+    Shared,
+    bucket_of,
+    fact_columns,
+)
 from coordinatord.monitoring.pipeline.tables.lag import LAG_HISTORY
 
 PROGRESS_S = 0.25
@@ -144,7 +162,8 @@ def refresh(
     if state["runs"] and state.get("rules") != RULES:
         changed = tuple(range(BUCKETS))
     summary.buckets = len(changed)
-    _learn_names(job)
+    if any((job.out / "facts" / METADATA).glob("batch=*")):
+        _learn_names(job)
     merge_ends(spark, job.out)
     for kind in FACTS:
         merge(spark, job.out / "facts" / kind, "batch", fact_columns(kind), int(state["batch"]))
@@ -160,6 +179,7 @@ def refresh(
             log_directories=job.log_directories,
             buckets=buckets,
             wanted=names,
+            shared=partial(_shared, job),
         )
 
     names = job.tables or tuple(TABLES)
@@ -263,8 +283,6 @@ def _learn_names(job: Job) -> None:
     """Find the names of the topic ids in the log, in its directories and in the source of partition ends. A topic is
     older than the records with its id, so it exists now, unless it was deleted before any run.
     """
-    if not any((job.out / "facts" / METADATA).glob("batch=*")):
-        return
     bootstrap = job.source.options.get("bootstrap")
     found: dict[str, str] = {}
     if job.end_offsets is not None and not job.log_directories:
@@ -274,6 +292,26 @@ def _learn_names(job: Job) -> None:
     directories = json.loads(job.source.options.get("paths", "[]"))
     found |= names_in_directories([*directories, *([] if job.end_offsets is None else [job.end_offsets])])
     keep_names(job.out, found)
+
+
+def _shared(job: Job) -> Shared:
+    """Read the share partitions of the chosen groups and topics, all of their records. Raises SourceError."""
+    options = read_options(job.source.options)
+    replayed = ShareStates(options, options.wanted.has_group).read()
+    if not replayed:
+        return Shared()
+    names = read_names(job.out)
+    texts = {place: topic_text(place.topic_id) for place in replayed}
+    if not {*texts.values()} <= names.keys():
+        _learn_names(job)
+        names = read_names(job.out)
+    named = {place: names.get(text, text) for place, text in texts.items()}
+    named = {place: name for place, name in named.items() if options.wanted.has_topic(name)}
+    places = (
+        options if options.bootstrap is not None else replace(options, paths=(*options.paths, *job.log_directories))
+    )
+    limits = delivery_limits(places, {place.group_id for place in named})
+    return Shared(replayed, named, limits)
 
 
 # Tables

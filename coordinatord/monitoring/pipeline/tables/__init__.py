@@ -11,6 +11,7 @@ lag.py         lag, lag_history, status, group_status
 slo.py         slo
 expiry.py      expiry
 commits.py     commits, offsets_load
+share_partitions.py  share_partitions
 events.py      events, which `pipeline run --follow` writes
 describe.py    TABLES.md
 """
@@ -19,6 +20,7 @@ from coordinatord.monitoring.pipeline.tables.commits import COMMITS, OFFSETS_LOA
 from coordinatord.monitoring.pipeline.tables.expiry import EXPIRY
 from coordinatord.monitoring.pipeline.tables.lag import GROUP_STATUS, LAG, LAG_HISTORY, STATUS
 from coordinatord.monitoring.pipeline.tables.members import CHURN, MEMBER_EVENTS, MEMBERS, REBALANCES
+from coordinatord.monitoring.pipeline.tables.share_partitions import SHARE_PARTITIONS
 from coordinatord.monitoring.pipeline.tables.slo import SLO
 from coordinatord.monitoring.pipeline.tables.table import Table
 
@@ -28,6 +30,7 @@ SHARING: tuple[tuple[Table, ...], ...] = (
     (REBALANCES, MEMBERS, MEMBER_EVENTS, CHURN),
     (COMMITS,),
     (OFFSETS_LOAD,),
+    (SHARE_PARTITIONS,),
 )
 """Tables of one pass over the log each: the first of them that is made does the work for all of them."""
 TABLES: dict[str, Table] = {table.name: table for tables in SHARING for table in tables}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,9 +16,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from coordinatord.monitoring.analysis import consumer_group
+from coordinatord.monitoring.analysis import consumer_group, share_log
 from coordinatord.monitoring.analysis.consumer_group import SESSION_MS
 from coordinatord.monitoring.analysis.load import LOAD_RATE
+from coordinatord.monitoring.analysis.share_state import Replayed
 from coordinatord.monitoring.analysis.status import Rules
 from coordinatord.monitoring.offsets_log.decode.row_types import (
     GROUP_GENERATIONS,
@@ -27,6 +28,7 @@ from coordinatord.monitoring.offsets_log.decode.row_types import (
     QUARANTINE,
     TRANSACTION_MARKERS,
 )
+from coordinatord.monitoring.offsets_log.source.share_state_topic import SharePartition
 from coordinatord.monitoring.offsets_log.source.topic_names import read_names
 from coordinatord.monitoring.pipeline.source.frames import with_outcome
 from coordinatord.monitoring.pipeline.source.partition_ends import ENDS_DDL
@@ -43,6 +45,7 @@ FACTS = (
     TRANSACTION_MARKERS,
     QUARANTINE,
     *consumer_group.CONSUMER_KINDS,
+    share_log.MEMBERS,
 )
 """Kinds of records that are stored. All others can be read with the source, but are in no table yet."""
 
@@ -72,9 +75,20 @@ class TableOptions:
     """Number of records per second that a coordinator loads at a start."""
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The share partitions of a log: their records, their topics' names (ids if these are unknown), and the delivery
+    count limits of groups that are known.
+    """
+
+    replayed: Mapping[SharePartition, Replayed] = field(default_factory=dict)
+    named: Mapping[SharePartition, str] = field(default_factory=dict)
+    limits: Mapping[str, int] = field(default_factory=dict)
+
+
 class Inputs:
-    """The input of one run. `buckets` are those to rebuild, `wanted` the tables to make; None for all.
-    Several threads may make tables from one instance.
+    """The input of one run. `buckets` are those to rebuild, `wanted` the tables to make; None for all. `shared` reads
+    the share partitions. Several threads may make tables from one instance.
     """
 
     def __init__(
@@ -88,6 +102,7 @@ class Inputs:
         log_directories: tuple[str, ...] = (),
         buckets: tuple[int, ...] | None = None,
         wanted: Collection[str] | None = None,
+        shared: Callable[[], Shared] = Shared,
     ) -> None:
         self.spark = spark
         self.out = out
@@ -95,6 +110,7 @@ class Inputs:
         self.options = options
         self.log_directories = log_directories
         self.buckets = buckets
+        self.shared = shared
         self._wanted = wanted
         self._tables = tables
         self._built: dict[str, DataFrame] = {}

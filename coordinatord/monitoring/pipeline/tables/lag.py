@@ -5,7 +5,7 @@ One pass over all commits for a partition, with the curve of its end offset, ser
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -147,10 +147,10 @@ OF_HISTORY = frozenset({"lag_history", "slo"})
 """Tables that are made from the arrays of history."""
 
 
-def _partition(topic: str, number: int, endings: pa.Table) -> Partition:
-    if not endings.num_rows:
+def partition_of(topic: str, number: int, row: Mapping[str, Any] | None) -> Partition:
+    """Return a partition with its row of Inputs.endings, if it has one."""
+    if row is None:
         return Partition(topic, number)
-    row = endings.slice(0, 1).to_pylist()[0]
     ends = Ends(
         int(row["log_start_offset"]), int(row["end_offset"]), int(row["sampled_ms"]), tail_of(row["tail"]),
         row["retention_ms"],
@@ -172,7 +172,7 @@ def per_partition(inputs: Inputs, told: PerGroup) -> DataFrame:
         rows: list[tuple[Any, ...]] = []
         if commits.num_rows:
             topic, number = commits["topic"][0].as_py(), commits["partition"][0].as_py()
-            partition = _partition(topic, number, endings)
+            partition = partition_of(topic, number, next(iter(endings.slice(0, 1).to_pylist()), None))
             for group_id, members, kept in _by_group(commits):
                 rows += told(group_id, kept, partition, members)
         columns = zip(*rows, strict=True) if rows else [()] * len(schema)

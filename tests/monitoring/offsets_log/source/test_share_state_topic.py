@@ -145,7 +145,7 @@ def test_kafkas_formatter_prints_the_same_records(kafka_libs: Path, tmp_path: Pa
 
     written = pairs()
     write_segment(tmp_path / "ours" / f"{SHARE_STATE_TOPIC}-0", 0, [build_batch(written, 5)])
-    ours = [printed(place, value) for place, value in state_records(options(tmp_path / "ours"), {}, str)]
+    ours = [printed(place, value) for place, value, _time_ms in state_records(options(tmp_path / "ours"), {}, str)]
     formatter = "org.apache.kafka.tools.consumer.group.share.ShareGroupStateMessageFormatter"
     with reference.running_broker(kafka_libs, tmp_path / "kafka") as broker:
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap)

@@ -18,7 +18,14 @@ from coordinatord.base.observe.health import Health
 from coordinatord.monitoring.analysis.commit_window import Rewinds
 from coordinatord.monitoring.analysis.expiry import Expiry
 from coordinatord.monitoring.analysis.members import CRASH_LOOP, Event
-from coordinatord.monitoring.analysis.share_state import Deliveries
+from coordinatord.monitoring.analysis.share_state import (
+    ACKNOWLEDGED,
+    ARCHIVED,
+    AVAILABLE,
+    Batch,
+    ShareState,
+    deliveries,
+)
 from coordinatord.monitoring.dashboard.responses import Answers
 from coordinatord.monitoring.dashboard.trends import Trends
 from coordinatord.monitoring.dashboard.view import Ending, GroupView, View
@@ -242,22 +249,30 @@ def test_filter_search_sort_and_open(tab: Tab, served: Served) -> None:
 
 def test_a_share_group_has_its_window(tab: Tab, served: Served) -> None:
     rows = [place("sharers", "jobs", number, 40) for number in range(2)]
+    stored = (Batch(100, 102, ARCHIVED, 2), Batch(103, 104, ACKNOWLEDGED, 1), Batch(105, 106, AVAILABLE, 4))
     windows = {
-        ("jobs", 0): Deliveries(100, 12, 3, 4, 105, 2, 105, "2 records wait for another delivery"),
-        ("jobs", 1): Deliveries(None, 0, 0, 0, None, 0, None, ""),
+        ("jobs", 0): deliveries(ShareState(1, 1, 100, -1, stored)),
+        ("jobs", 1): deliveries(ShareState(1, 1, -1, -1, ())),
     }
-    found = replace(group("sharers", rows, group_type="share"), deliveries=windows, redelivered=7, archived=1)
+    found = replace(
+        group("sharers", rows, group_type="share"), deliveries=windows, redelivered=7, archived=1,
+        state_changes_ms={("jobs", 0): NOW_MS - 48 * 60 * MINUTE},
+    )  # fmt: skip
     served.view = View(NOW_MS, {"sharers": found})
     opened(tab, f"{served.url}#/group/sharers")
-    assert tab.run(PLACES.replace("#places", "#window")) == [
-        ["jobs-0", "100", "12", "3", "2", "4 at offset 105"],
-        ["jobs-1", "not begun", "0", "0", "0", "–"],
+    window = PLACES.replace("#places", "#window")
+    assert tab.run(window) == [
+        ["jobs-0", "100", "5", "3", "5", "2 from offset 105", "4 at offset 105", "2 d ago"],
+        ["jobs-1", "not begun", "0", "0", "0", "0", "–", "never"],
     ]
     assert (
         "7 records delivered again, 1 record archived, since the watcher started"
         in tab.page.locator("#view").inner_text()
     )
     assert tab.run("document.querySelector('#places th:nth-child(4)').textContent") == "start offset"
+    served.view = View(NOW_MS, {"sharers": replace(found, acquired={("jobs", 0): 6})})
+    opened(tab, f"{served.url}#/group/sharers")
+    assert [row[2] for row in tab.run(window)] == ["6", "?"], "what members have acquired is known of a coordinatord"
 
 
 def test_what_peers_say_is_text(tab: Tab, served: Served) -> None:

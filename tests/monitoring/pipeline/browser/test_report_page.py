@@ -14,7 +14,15 @@ from pyarrow import dataset
 from coordinatord.monitoring.pipeline.report.page import page
 from coordinatord.monitoring.pipeline.report.read import read
 from tests.monitoring.pipeline.browser.chromium import Tab
-from tests.monitoring.pipeline.report.test_report import EVIL, NOW_MS, life, rebalance, status, write
+from tests.monitoring.pipeline.report.test_report import (
+    EVIL,
+    NOW_MS,
+    life,
+    rebalance,
+    share_window,
+    status,
+    write,
+)
 
 BUILD = Path(__file__).parents[4] / "build"
 ROWS = "[...document.querySelectorAll('#%s tbody tr')].map(row => [...row.cells].map(cell => cell.textContent))"
@@ -54,6 +62,25 @@ def test_everything_is_drawn(tab: Tab, out: Path, tmp_path: Path, width: int, he
     assert tab.run(OVERFLOW) == 0
     assert tab.complaints == []
     assert [url for url in tab.requests if not url.startswith(("file:", "data:"))] == []
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+def test_a_share_group_has_its_window(tab: Tab, out: Path, tmp_path: Path, width: int) -> None:
+    share_window(out)
+    tab.open(written(out, tmp_path / "report.html"), width, 900, dark=False, phone=width < 500)
+    tab.run("location.hash = '#/group/packers'")
+    tab.run("new Promise(done => setTimeout(done, 100))")
+    assert tab.run("[...document.querySelectorAll('#window thead th')].map(each => each.textContent)") == [
+        "partition", "start offset", "done", "archived", "redelivered", "near the delivery limit", "most deliveries",
+        "last change",
+    ]  # fmt: skip
+    assert tab.run(ROWS % "window") == [
+        ["jobs-0", "10", "8", "1", "2", "1 from offset 13", "5 at offset 12", "1 h ago"],
+        ["jobs-1", "10", "0", "0", "0", "0", "–", "1 h ago"],
+    ]
+    assert tab.run(OVERFLOW) == 0
+    tab.screenshot(BUILD / f"report-share-group-{width}.png", whole=True)
+    assert tab.complaints == []
 
 
 LOOPS = {"payments": ("crash loop", "c1 came and went five times")}

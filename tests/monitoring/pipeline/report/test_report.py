@@ -14,15 +14,21 @@ from click.testing import CliRunner
 from pyarrow import parquet
 
 from coordinatord.cli import cli
-from coordinatord.monitoring.analysis.current_lag import Now
+from coordinatord.monitoring.analysis.current_lag import Now, Partition
+from coordinatord.monitoring.analysis.ends import Ends
 from coordinatord.monitoring.analysis.generations import NO_COMMITS, Generation, Member
+from coordinatord.monitoring.analysis.offset_timeline import Point
 from coordinatord.monitoring.analysis.rebalances import rebalances
+from coordinatord.monitoring.analysis.share_log import logged
+from coordinatord.monitoring.analysis.share_state import Replayed
+from coordinatord.monitoring.analysis.status import Rules
 from coordinatord.monitoring.dashboard.html import TRIGGERS
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
 from coordinatord.monitoring.pipeline.report.page import page
 from coordinatord.monitoring.pipeline.report.read import read
 from coordinatord.monitoring.pipeline.run.state import STATE_VERSION
 from kafka_wire.records.rebalance_ledger import Why
+from kafka_wire.records.share_state import ShareSnapshotValue, StateBatch
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
@@ -69,6 +75,24 @@ def place(group: str, topic: str, partition: int, lag: int) -> dict[str, Any]:
         "committed_ms": NOW_MS - 5_000,
         "end_offset": 7 + lag, "log_start_offset": 0, "lag": lag, "time_lag_method": "at least", "time_lag_ms": 90_000,
     }  # fmt: skip
+
+
+def share_place(group: str, topic: str, partition: int, *batches: StateBatch, end: int, members: int) -> dict[str, Any]:
+    """A row of the table share_partitions: of a share partition that starts at 10, and has not changed for an hour."""
+    replayed = Replayed()
+    replayed.add(ShareSnapshotValue(0, 1, 0, 10, -1, 0, 0, list(batches)), NOW_MS - HOUR_MS)
+    ends = Partition.of(topic, partition, Ends(0, end, NOW_MS), [Point(end, NOW_MS - HOUR_MS)])
+    found = logged(group, ends, replayed, [(NOW_MS - HOUR_MS, members)], NOW_MS, rules=Rules())
+    assert found is not None
+    return {name: found.columns[name] for name in SHARE_COLUMNS}
+
+
+SHARE_COLUMNS = (
+    "group_id", "topic", "partition", "members", "start_offset", "end_offset", "end_offset_ms", "lag",
+    "delivery_complete", "acknowledged", "archived", "archiving", "available", "redelivered", "most_deliveries",
+    "most_deliveries_offset", "delivery_limit", "suspected", "suspected_offset", "oldest_offset", "time_lag_ms",
+    "time_lag_method", "changed_ms", "consumed_per_s", "produced_per_s", "status", "why", "alarming",
+)  # fmt: skip
 
 
 def verdict(group: str, topic: str, partition: int, word: str) -> dict[str, Any]:
@@ -271,6 +295,44 @@ def test_every_cause_that_the_ledger_names_has_a_colour() -> None:
     named = {value for name, value in vars(Why).items() if name.isupper()}
     assert named
     assert named <= TRIGGERS.keys()
+
+
+def share_window(out: Path) -> None:
+    """Add a share group with a suspected poison record to the tables, and one that is well and has a long topic."""
+    topic = "shipments-of-the-northern-warehouses"
+    batches = [StateBatch(10, 11, 0, 1), StateBatch(12, 12, 4, 5), StateBatch(13, 13, 0, 3), StateBatch(14, 20, 2, 1)]
+    write(
+        out,
+        {
+            "share_partitions": [
+                share_place("packers", "jobs", 0, *batches, end=1_000, members=2),
+                share_place("packers", "jobs", 1, end=10, members=2),
+                share_place("pickers", topic, 0, StateBatch(10, 19, 2, 1), end=20, members=1),
+            ]
+        },
+    )
+
+
+def test_a_share_group_has_its_window_and_its_verdict(out: Path) -> None:
+    """Though it is in no other table: it commits nothing."""
+    share_window(out)
+    told = data(page(read(out, 12)))
+    rows = {row["id"]: row for row in told["rows"]}
+    assert [rows[name]["status"] for name in ("packers", "pickers")] == ["poison record", "ok"]
+    assert [rows[name]["members"] for name in ("packers", "pickers")] == [2, 1]
+    group = told["group"]["packers"]
+    assert group["type"] == "share"
+    assert (group["lag"], group["why"]) == (
+        982, "982 unread: delivery count 3 of limit 5 at offset 13: a suspected poison record",
+    )  # fmt: skip
+    names = ("start_offset", "acquired", "done", "archived", "redelivered", "suspected", "suspected_at", "changed_ms")
+    assert [tuple(row[name] for name in names) for row in group["window"]] == [
+        (10, None, 8, 1, 2, 1, 13, NOW_MS - HOUR_MS),
+        (10, None, 0, 0, 0, 0, None, NOW_MS - HOUR_MS),
+    ]
+    assert [row["committed_offset"] for row in group["partitions"]] == [10, 10]
+    assert "--offset 13 --max-messages 1" in " ".join(each["command"] for each in group["commands"])
+    assert told["topic"]["jobs"]["partitions"] == 2
 
 
 def test_groups_that_are_chosen(out: Path) -> None:

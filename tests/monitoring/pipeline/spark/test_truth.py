@@ -16,6 +16,7 @@ from coordinatord.monitoring.pipeline.tables import TABLES
 from kafka_wire.records.batch import iterate_batches
 from tests.monitoring.pipeline.truth.compare import Row, differences
 from tests.monitoring.pipeline.truth.members import MembersModel
+from tests.monitoring.pipeline.truth.shares import ShareModel, ShareWorld
 from tests.monitoring.pipeline.truth.world import World
 
 PLACE = ("group_id", "topic", "partition")
@@ -24,6 +25,7 @@ GRAINS = {
     "slo": ("group_id", "day"), "expiry": PLACE, "rebalances": ("group_id", "generation"),
     "members": ("group_id", "member_id"), "member_events": ("group_id", "kind", "began_ms"),
     "churn": ("group_id", "hour_ms"), "commits": PLACE, "offsets_load": ("group_id", "log_partition"),
+    "share_partitions": PLACE,
 }  # fmt: skip
 SEED = 5
 
@@ -44,11 +46,13 @@ def test_every_column_of_every_table(spark: Any, tmp_path: Path, is_small: bool)
     """
     assert GRAINS.keys() == TABLES.keys()
     world = World(SEED)
+    shares = ShareWorld(world, SEED)
     out = tmp_path / "out"
     summaries = []
     for part in ("first part", "whole"):
         data = tmp_path / part
         world.write(data)
+        shares.write(data)
         shutil.rmtree(tmp_path / "data", ignore_errors=True)
         data = data.rename(tmp_path / "data")
         if part == "first part":
@@ -77,6 +81,7 @@ def test_every_column_of_every_table(spark: Any, tmp_path: Path, is_small: bool)
         "churn": model.churn(),
         "commits": model.commits_table(),
         "offsets_load": model.offsets_load(LOAD_RATE),
+        "share_partitions": ShareModel(shares).share_partitions(),
     }
     wrong: list[str] = []
     for name, keys in GRAINS.items():
