@@ -28,11 +28,13 @@ ADVICE: dict[str, Advice] = {
         "nothing brings them back; give the topic a longer retention.ms, or the group more members",
     ),
     "stopped": Advice(
-        "it has not committed for longer than the window and its usual pause, while records were unread",
-        "look at the members' logs: they hang, or fail before they commit",
+        "it has not committed for longer than the window and its usual pause, while records were unread; of a share "
+        "group: it has no members, and records have come since",
+        "look at the members' logs: they hang, or fail before they commit, or have gone",
     ),
     "stuck": Advice(
-        "it commits the same offset again and again, with records unread",
+        "it commits the same offset again and again, with records unread; of a share group: the record at its start "
+        "offset is not acknowledged",
         "look at the record at that offset: the consumer cannot process it",
     ),
     "poison record": Advice(
@@ -55,7 +57,7 @@ ADVICE: dict[str, Advice] = {
     ),
     "falling": Advice(
         "its lag has grown over the window: it reads more slowly than producers write",
-        "add members, up to the number of partitions, or make processing faster",
+        "add members, up to the number of partitions (a share group can have more), or make processing faster",
     ),
     "behind": Advice(
         "there is a lag, and it is not certain that it grows or shrinks", "nothing, if the delay is acceptable"
