@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.mutants.lists import LISTS, MUTANTS
+from tests.mutants.lists import MUTANTS
 from tests.mutants.tool import Mutant, Stale, mutated, noticed_by
-
-
-def _mark(name: str) -> pytest.MarkDecorator:
-    """Those of the core, which one story each notices, take seconds: the gate plays them."""
-    return pytest.mark.slow if name in LISTS["consumer_groups"] else pytest.mark.full
 
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)
@@ -34,8 +29,9 @@ def test_the_code_as_it_is_is_found_in_order(command: str) -> None:
     assert noticed_by(None, command) == ""
 
 
+@pytest.mark.full
 @pytest.mark.interpreted
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", [pytest.param(each, marks=_mark(each)) for each in MUTANTS])
+@pytest.mark.parametrize("name", MUTANTS)
 def test_the_mistake_is_noticed(name: str) -> None:
     assert noticed_by(MUTANTS[name], MUTANTS[name].command, name)
