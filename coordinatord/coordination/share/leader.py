@@ -259,7 +259,7 @@ class SharePartitionActor:
         found = errors[0]
         self.tell(events.Written(write_id, not found.error))
         outcome = _told(found.error, found.message) if found.error else ShareError(ErrorCode.NONE)
-        if outcome.error in GONE:
+        if outcome.error in GONE and self.topics.find(self.key) is self:
             self.topics.remove(self.key)
         done = self._acknowledgements.pop(write_id, None)
         if done is not None:

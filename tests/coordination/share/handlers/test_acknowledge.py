@@ -46,6 +46,23 @@ def test_the_response_waits_for_the_write(world: ShareWorld, member: Member) -> 
     assert (state.start_offset, len(state.state_batches)) == (0, 5)
 
 
+def test_a_late_error_leaves_the_next_share_partition_alone(world: ShareWorld, member: Member) -> None:
+    key = "g", member.topic_id, 0
+    world.persister.is_prompt = False
+    context = member.send_acks((0, 0, 4, [1]))
+    [end] = world.persister.waiting
+    world.persister.waiting.clear()
+    world.partitions.remove(key)
+    world.persister.is_prompt = True
+    assert acquired(Member(world, member.topic_id, "other").fetch(0)) == [(0, 0, 4, 1)]
+    created = world.partitions.find(key)
+    world.persister.error = ErrorCode.GROUP_ID_NOT_FOUND
+    end()
+    assert errors(context.response) == {0: ErrorCode.GROUP_ID_NOT_FOUND}
+    assert created is not None
+    assert world.partitions.find(key) is created
+
+
 INVALID = [
     ("first after last", [(3, 2, [1])]),
     ("not sorted", [(3, 4, [1]), (0, 1, [1])]),
