@@ -344,7 +344,7 @@ def test_one_named_group_has_one_partition_of_the_log(tmp_path: Path, monkeypatc
 
     planned: list[set[str]] = []
     opened: list[str] = []
-    ends, connect = BrokerTail.ends, connecting._opened
+    ends, connect = BrokerTail.ends, connecting.connect
 
     def opening(bootstrap: str, *arguments: Any) -> Any:
         opened.append(bootstrap)
@@ -359,7 +359,7 @@ def test_one_named_group_has_one_partition_of_the_log(tmp_path: Path, monkeypatc
         return found
 
     monkeypatch.setattr(BrokerTail, "ends", watched)
-    monkeypatch.setattr(connecting, "_opened", opening)
+    monkeypatch.setattr(connecting, "connect", opening)
     monkeypatch.setattr(broker, "_look_again", waiting)
     with running(tmp_path) as daemon:
         producer = KafkaProducer(bootstrap_servers=daemon.bootstrap)

@@ -12,12 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
-from kafka.net.compat import KafkaNetClient
-from kafka.net.selector import NetworkSelector
 
-from coordinatord.monitoring.offsets_log.source.connecting import AtAPrompt, check, sentence
+from coordinatord.monitoring.offsets_log.source.connecting import AtAPrompt, Connections, connect, sentence
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
@@ -141,10 +138,10 @@ PROPERTIES = {
 class Cluster:
     """A connected cluster, made by `cluster()`."""
 
-    def __init__(self, client: Any, bootstrap: str) -> None:
+    def __init__(self, connections: Connections, bootstrap: str) -> None:
         self.bootstrap = bootstrap
-        self._manager = client._manager
-        self._versions = ApiVersions(self._manager.broker_version_data.api_versions)
+        self._connections = connections
+        self._versions = ApiVersions(connections.broker_version_data.api_versions)
 
     def ask(self, message: Any, node_id: int | None = None, newest: int = LARGEST) -> Any:
         """Return the response of a node (None: any) to a request in the newest version that both sides support,
@@ -155,13 +152,8 @@ class Cluster:
             raise AdminError(
                 f"{self.bootstrap} does not serve {type(message).__name__.removesuffix('Request')} requests"
             )
-        request = _Asked(message, version)
-
-        async def send() -> Any:
-            return await self._manager.send(request, node_id=node_id)
-
         try:
-            return self._manager.run(send)
+            return self._connections.ask(_Asked(message, version), node_id)
         except DecodeError as error:
             raise AdminError(f"{self.bootstrap} sent a response that cannot be decoded: {error}") from None
 
@@ -221,39 +213,19 @@ def cluster(bootstrap: str, settings: Mapping[str, Any], patience_s: float = CON
     """Return the cluster at `bootstrap`; `settings` are kafka-python's. Raises Unreachable if there is none, or the
     connection is lost.
     """
-    made: list[Any] = []
-
-    def client(**configs: Any) -> Any:
-        net = NetworkSelector(**configs)
-        made.append(KafkaNetClient(net=net, manager=AtAPrompt(net, **configs), **configs))
-        return made[0]
-
     log = logging.getLogger("kafka")
     log.addHandler(logging.NullHandler())
     log.propagate = False  # our sentences contain its messages
-    defaults: dict[str, Any] = {"bootstrap_timeout_ms": round(patience_s * 1000), "reconnect_backoff_max_ms": 1000}
-    defaults["client_id"] = "coordinatord"
-    opened: Any = None
     try:
-        check(settings)
+        connections = connect(bootstrap, {"client_id": "coordinatord", **settings}, patience_s, AtAPrompt)
     except SourceError as error:
         raise Unreachable(_in_properties(str(error).rstrip("."))) from None
     try:
-        opened = KafkaAdminClient(
-            bootstrap_servers=bootstrap.split(","), kafka_client=client, **{**defaults, **settings}
-        )
-        yield Cluster(opened, bootstrap)
-    except (KafkaError, AssertionError, ValueError, OSError) as error:
-        if opened is not None and not isinstance(error, KafkaError):
-            raise  # not an error of the connection
-        manager = made[0]._manager if made else None
-        raise Unreachable(_in_properties(sentence(bootstrap, settings, error, manager))) from None
+        yield Cluster(connections, bootstrap)
+    except KafkaError as error:
+        raise Unreachable(_in_properties(sentence(bootstrap, settings, error, connections))) from None
     finally:
-        if opened is not None:
-            opened.close()
-        else:
-            for each in made:
-                each.close()  # a failed attempt leaves its thread and connections behind
+        connections.disconnect()
 
 
 def _in_properties(text: str) -> str:

@@ -1,8 +1,8 @@
 """The log from a broker: raw batches by Fetch, so that the result is as complete as from a segment.
 
-kafka-python makes the connections, with its SASL and TLS settings, and finds leaders. Its consumer cannot be used: it
-hides control records and the producer of a batch. So Fetch requests are sent through its client, and the records go to
-the same decoder as a segment's bytes. Isolation is read_uncommitted: offsets committed in a transaction appear as soon
+kafka-python makes the connections, with its SASL and TLS settings. Its consumer cannot be used: it hides control
+records and the producer of a batch. So Fetch requests are sent through its connections, and the records go to the same
+decoder as a segment's bytes. Isolation is read_uncommitted: offsets committed in a transaction appear as soon
 as they are in the log, and markers record its outcome.
 """
 
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,9 +26,11 @@ from coordinatord.monitoring.offsets_log.source.unreadable_partitions import MOV
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import iterate_batches
 
+if TYPE_CHECKING:  # a log in a directory needs no client library
+    from coordinatord.monitoring.offsets_log.source.cluster import Cluster
+
 FETCH_BYTES = 4 << 20
 FETCH_WAIT_MS = 500
-REQUEST_TIMEOUT_MS = 30_000
 #: Seconds between two attempts if a partition has no leader, or the broker does not respond.
 AGAIN_S = 0.2
 #: Fetch with topic names; later versions require ids.
@@ -57,26 +59,12 @@ class BrokerRange:
         return (self.next_offset - self.first_offset) * BYTES_PER_RECORD
 
 
-def connected(options: Options) -> AbstractContextManager[Any]:
-    """Return a consumer of kafka-python for its connections and metadata."""
-    from coordinatord.monitoring.offsets_log.source.connecting import connected
+def connected(options: Options) -> Cluster:
+    """Return the cluster, for a `with` block."""
+    from coordinatord.monitoring.offsets_log.source.cluster import Cluster
 
     assert options.bootstrap is not None
-    return connected(options.bootstrap, options.broker, options.patience_s)
-
-
-def partitions_of(consumer: Any, topic: str) -> set[int] | None:
-    """Return the numbers of a topic's partitions; None when there is no such topic, or when this user may not see it
-    (`unauthorized_topics` contains it then). The request names the topic: a list of all topics omits those that the
-    user may not see, and coordinatord's own.
-    """
-    from kafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError
-
-    cluster = consumer._manager.cluster
-    with suppress(TopicAuthorizationFailedError, UnknownTopicOrPartitionError):
-        consumer._net.run(consumer._manager.wait_for, cluster.set_topics([topic]), REQUEST_TIMEOUT_MS)
-    numbers: set[int] | None = cluster.partitions_for_topic(topic)
-    return numbers
+    return Cluster(options.bootstrap, options.broker, options.patience_s, options.topic)
 
 
 class BrokerTail:
@@ -101,11 +89,8 @@ class BrokerTail:
         return {name: begin for name, (begin, _) in self._bounds.items()}
 
     def _look(self) -> None:
-        from coordinatord.monitoring.offsets_log.source.cluster import Cluster
-
         options, topic = self.options, self.options.topic
-        assert options.bootstrap is not None
-        with Cluster(options.bootstrap, options.broker, options.patience_s, topic) as cluster:
+        with connected(options) as cluster:
             numbers = cluster.log_partitions()
             if not numbers:
                 raise SourceError(f"{options.bootstrap} has no topic {topic}: no group has committed there yet")
@@ -144,23 +129,20 @@ class BrokerTail:
 
 def read_fetched(part: BrokerRange, wanted: Wanted) -> Iterator[KindBatch]:
     """Return the record batches of a range."""
-    from kafka import TopicPartition
-
-    place = TopicPartition(part.options.topic, part.partition)
-    with connected(part.options) as consumer:
-        partitions_of(consumer, part.options.topic)  # so that its metadata has the leader
-        yield from _fetched(consumer, part, wanted)
+    with connected(part.options) as cluster:
+        cluster.refresh()  # so that it has the leader
+        yield from _fetched(cluster, part, wanted)
         for _ in range(READS_ON if part.reads_on else 0):
-            end = consumer.end_offsets([place])[place]
+            _, end = cluster.log_bounds([part.partition]).get(part.partition, (0, 0))
             if end <= part.next_offset:
                 return
             part = replace(part, first_offset=part.next_offset, next_offset=end)
             # A removed record has its successor in this range, unless that was removed as well: that would leave a gap.
-            if (yield from _fetched(consumer, part, wanted)):
+            if (yield from _fetched(cluster, part, wanted)):
                 return
 
 
-def _fetched(consumer: Any, part: BrokerRange, wanted: Wanted) -> Generator[KindBatch, None, bool]:
+def _fetched(cluster: Cluster, part: BrokerRange, wanted: Wanted) -> Generator[KindBatch, None, bool]:
     """Return the record batches of a range; the generator's return value is true if none of its offsets was missing."""
     options = part.options
     wanted = replace(
@@ -169,7 +151,7 @@ def _fetched(consumer: Any, part: BrokerRange, wanted: Wanted) -> Generator[Kind
     )  # fmt: skip
     offset, is_whole = part.first_offset, True
     while offset < part.next_offset:
-        data, log_start = fetch(consumer, options, part.partition, offset)
+        data, log_start = fetch(cluster, options, part.partition, offset)
         if data is None:  # records before log_start were deleted
             if options.fail_on_data_loss and part.first_offset:
                 raise DataLoss(
@@ -197,66 +179,51 @@ def _fetched(consumer: Any, part: BrokerRange, wanted: Wanted) -> Generator[Kind
     return is_whole
 
 
-def fetch(consumer: Any, options: Options, partition: int, offset: int) -> tuple[bytes | None, int]:
+def fetch(cluster: Cluster, options: Options, partition: int, offset: int) -> tuple[bytes | None, int]:
     """Return (batches from `offset` on, the log's start offset); None for the batches if the log starts after
-    `offset`.
+    `offset`. `cluster` has requested the topic's partitions before.
     """
-    from kafka import TopicPartition
     from kafka.errors import KafkaError
 
     topic = options.topic
-    place = TopicPartition(topic, partition)
-    # Like kafka.consumer.fetcher: the consumer has no public access to the bytes.
-    manager, net = consumer._manager, consumer._net
     deadline = time.monotonic() + options.patience_s
     why = "it has no leader"
     while time.monotonic() < deadline:
+        leader = cluster.leader(topic, partition)
         try:
-            leader = manager.cluster.leader_for_partition(place)
-            if leader is None or leader == -1:
-                raise LeaderNotAvailable
-            answer = net.run(
-                manager.wait_for, manager.send(_request(topic, partition, offset), node_id=leader), REQUEST_TIMEOUT_MS
-            )
-            (found,) = answer.responses[0].partitions
-            if found.error_code == ErrorCode.NONE:
-                return bytes(found.records or b""), 0
-            if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                log_start = consumer.beginning_offsets([place])[place]
-                if log_start > offset:
-                    return None, log_start
-                raise DataLoss(
-                    f"{topic}-{partition} ends before offset {offset}, which was to be read: the log was cut"
-                )
-            if found.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                raise SourceError(not_allowed(options.bootstrap or "", options.broker, topic))
-            if found.error_code not in MOVED:
-                raise SourceError(f"{topic}-{partition} cannot be read: {ErrorCode(found.error_code).name}")
-            why = ErrorCode(found.error_code).name
-        except LeaderNotAvailable:
-            pass
+            if leader != -1:
+                answer = cluster.connections.ask(_request(topic, partition, offset), leader)
+                (found,) = answer.responses[0].partitions
+                if found.error_code == ErrorCode.NONE:
+                    return bytes(found.records or b""), 0
+                if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    log_start, _ = cluster.bounds([(topic, partition)]).get((topic, partition), (0, 0))
+                    if log_start > offset:
+                        return None, log_start
+                    raise DataLoss(
+                        f"{topic}-{partition} ends before offset {offset}, which was to be read: the log was cut"
+                    )
+                if found.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                    raise SourceError(not_allowed(options.bootstrap or "", options.broker, topic))
+                if found.error_code not in MOVED:
+                    raise SourceError(f"{topic}-{partition} cannot be read: {ErrorCode(found.error_code).name}")
+                why = ErrorCode(found.error_code).name
         except KafkaError as error:
-            if manager.is_lasting(error):
+            if cluster.connections.is_lasting(error):
                 raise  # reported by `connected`
-            why = manager.tell(error)
-        _look_again(manager, net)
+            why = cluster.connections.tell(error)
+        _look_again(cluster, topic)
     raise SourceError(
         f"{topic}-{partition} could not be read from {options.bootstrap} for {options.patience_s} s (patienceSeconds): "
         f"{why}"
     )
 
 
-class LeaderNotAvailable(Exception):
-    """The current metadata names no leader."""
-
-
-def _look_again(manager: Any, net: Any) -> None:
-    """Request metadata, after a pause for the broker."""
-    from kafka.errors import KafkaError
-
+def _look_again(cluster: Cluster, topic: str) -> None:
+    """Request the topic's leaders, after a pause for the broker."""
     time.sleep(AGAIN_S)
-    with suppress(KafkaError):  # the next attempt reports the error
-        net.run(manager.wait_for, manager.cluster.request_update(), AGAIN_S * 1000)
+    with suppress(SourceError):  # the next attempt reports the error
+        cluster.partitions(topic)
 
 
 def _request(topic: str, partition: int, offset: int) -> Any:

@@ -23,7 +23,6 @@ from kafka_wire.errors import ErrorCode
 
 PARTITION_BYTES = 1 << 20
 FETCH_BYTES = 8 << 20
-TIMEOUT_MS = 30_000
 FETCH_VERSION = 12
 """The last version with topic names."""
 PEEKS_AT_ONCE = 1_000
@@ -56,10 +55,10 @@ class Cluster:
         self._leaders: dict[TopicPartition, int] = {}
         """The leader of each partition for which metadata was requested; -1 for none."""
         self._stack = ExitStack()
-        self._consumer: Any = None
+        self.connections: Any = None
 
     def __enter__(self) -> Cluster:
-        self._consumer = self._stack.enter_context(connected(self.bootstrap, self.settings, self.patience_s))
+        self.connections = self._stack.enter_context(connected(self.bootstrap, self.settings, self.patience_s))
         return self
 
     def __exit__(
@@ -70,12 +69,22 @@ class Cluster:
     @property
     def id(self) -> str | None:
         """The cluster's id, None if it is unknown."""
-        found = getattr(self._consumer._manager.cluster, "cluster_id", None)
+        found = getattr(self.connections.cluster, "cluster_id", None)
         return None if found is None else str(found)
 
     def log_partitions(self) -> list[int]:
         """Return the partitions of the offsets log; none if no group has committed yet."""
-        return self._numbers([self.log_topic])[self.log_topic]
+        return self.partitions(self.log_topic)
+
+    def partitions(self, topic: str) -> list[int]:
+        """Return a topic's partitions, with their leaders requested again; none if there is no such topic, or if the
+        user may not describe it. Raises SourceError if that is the offsets log.
+        """
+        return self._numbers([topic])[topic]
+
+    def leader(self, topic: str, partition: int) -> int:
+        """Return the node that leads a partition, from the last metadata; -1 for none."""
+        return self._leaders.get((topic, partition), -1)
 
     def places(self) -> set[TopicPartition]:
         """Return the partitions of all topics that the user may describe, without internal ones."""
@@ -118,15 +127,15 @@ class Cluster:
             topics=wanted, allow_auto_topic_creation=False, include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,
         )  # fmt: skip
-        manager = self._consumer._manager
+        connections = self.connections
         for attempt in range(ATTEMPTS):
             try:
-                answer = self._run(manager.send(request, node_id=manager.least_loaded_node()))
+                answer = connections.ask(request)
                 break
             except KafkaError as error:
-                if attempt == ATTEMPTS - 1 or manager.is_lasting(error):
+                if attempt == ATTEMPTS - 1 or connections.is_lasting(error):
                     raise self._told(error) from None
-        manager.cluster.update_metadata(answer)  # the nodes' addresses
+        connections.cluster.update_metadata(answer)  # the nodes' addresses
         return answer
 
     def fetch(self, offsets: Mapping[int, int]) -> dict[int, Fetched]:
@@ -236,18 +245,17 @@ class Cluster:
 
     def ask(self, request: Any, node: int | None = None) -> Any:
         """Return a node's response; None if it does not respond, or does not support the request."""
-        manager = self._consumer._manager
         try:
-            return self._run(manager.send(request, node_id=manager.least_loaded_node() if node is None else node))
+            return self.connections.ask(request, node)
         except KafkaError as error:
-            if manager.is_lasting(error):
+            if self.connections.is_lasting(error):
                 raise self._told(error) from None
             return None
 
     @property
     def nodes(self) -> list[int]:
         """The ids of all brokers."""
-        return [broker.node_id for broker in self._consumer._manager.cluster.brokers()]
+        return [broker.node_id for broker in self.connections.cluster.brokers()]
 
     def log_bounds(self, numbers: Iterable[int]) -> dict[int, tuple[int, int]]:
         """Return the first offsets and the ends of the log's partitions."""
@@ -262,22 +270,16 @@ class Cluster:
         """Return the node's response; None if the node is unreachable while another node of the cluster responds: a
         broker that has just failed leads its partitions until the controller has noticed.
         """
-        manager = self._consumer._manager
         try:
-            return self._run(manager.send(request, node_id=node))
+            return self.connections.ask(request, node)
         except KafkaError as error:
-            if manager.is_lasting(error):
+            if self.connections.is_lasting(error):
                 raise self._told(error) from None
             self.refresh()
             return None
 
-    def _run(self, future: Any) -> Any:
-        """Wait for a future like kafka.consumer.fetcher: the consumer has no public access to the bytes."""
-        manager, net = self._consumer._manager, self._consumer._net
-        return net.run(manager.wait_for, future, TIMEOUT_MS)
-
     def _told(self, error: KafkaError) -> SourceError:
-        return SourceError(sentence(self.bootstrap, self.settings, error, self._consumer._manager))
+        return SourceError(sentence(self.bootstrap, self.settings, error, self.connections))
 
 
 def _possible(places: Iterable[TopicPartition]) -> set[TopicPartition]:

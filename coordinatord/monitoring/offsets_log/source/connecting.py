@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from kafka import KafkaConsumer
 from kafka.errors import (
     IllegalSaslStateError,
     InvalidReceiveError,
@@ -27,7 +26,6 @@ from kafka.errors import (
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
 )
-from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
@@ -55,6 +53,9 @@ _REFUSES = ("ECONNREFUSED", "DNS")
 #: An address that has closed this many connections without serving one will not start to serve: it needs TLS, for
 #: example.
 CLOSED_OFTEN = 4
+REQUEST_TIMEOUT_MS = 30_000
+DEFAULTS = {"reconnect_backoff_max_ms": 1000, "receive_message_max_bytes": 100_000_000}
+"""Settings that differ from those of kafka-python's connections; a Fetch response has up to 50 MiB of records."""
 
 
 class Connections(KafkaConnectionManager):
@@ -65,7 +66,16 @@ class Connections(KafkaConnectionManager):
         self.has_connected = False
         self._lasting: dict[Any, Exception] = {}
         super().__init__(net, **configs)
-        self.cluster.config["allow_auto_create_topics"] = False  # kafka-python does not pass the consumer's on
+        self.net = net
+
+    def ask(self, request: Any, node_id: int | None = None) -> Any:
+        """Return a node's response; None for any node. Raises KafkaError."""
+        return self.run(self.wait_for, self.send(request, node_id=node_id), REQUEST_TIMEOUT_MS)
+
+    def disconnect(self) -> None:
+        """Close the connections and stop their thread."""
+        self.close()
+        self.net.close()
 
     def get_connection(self, node_id: Any, *arguments: Any, **options: Any) -> Any:
         connection = super().get_connection(node_id, *arguments, **options)
@@ -137,51 +147,53 @@ class AtAPrompt(Connections):
 
 @contextmanager
 def connected(
-    bootstrap: str, settings: Mapping[str, Any], patience_s: float, connections: type[Connections] = Connections
-) -> Iterator[Any]:
-    """Return a consumer of kafka-python for its connections and metadata; it joins no group and creates no topic.
+    bootstrap: str, settings: Mapping[str, Any], patience_s: float, kind: type[Connections] = Connections
+) -> Iterator[Connections]:
+    """Return connections to a cluster.
 
     Raises SourceError if no broker responds within `patience_s` seconds, or at once where another attempt cannot
     succeed, and for each KafkaError of the block.
     """
-    opened = shared_connections.consumers.get()
+    opened = shared_connections.opened.get()
     key = repr((bootstrap, sorted(settings.items())))
-    consumer = None if opened is None else opened.get(key)
-    if consumer is None:
-        consumer = _opened(bootstrap, settings, patience_s, connections)
+    connections = None if opened is None else opened.get(key)
+    if connections is None:
+        connections = connect(bootstrap, settings, patience_s, kind)
         if opened is not None:
-            opened[key] = consumer
+            opened[key] = connections
     try:
-        yield consumer
+        yield connections
     except KafkaError as error:
-        raise SourceError(sentence(bootstrap, settings, error, consumer._manager)) from None
+        raise SourceError(sentence(bootstrap, settings, error, connections)) from None
     finally:
         if opened is None:
-            consumer.close()
+            connections.disconnect()
 
 
-def _opened(bootstrap: str, settings: Mapping[str, Any], patience_s: float, connections: type[Connections]) -> Any:
-    made: list[Any] = []
-
-    def client(**configs: Any) -> Any:
-        net = NetworkSelector(**configs)
-        made.append(KafkaNetClient(net=net, manager=connections(net, **configs), **configs))
-        return made[0]
-
+def connect(
+    bootstrap: str, settings: Mapping[str, Any], patience_s: float, kind: type[Connections] = Connections
+) -> Connections:
+    """Return connections to a cluster, which a broker has answered. Raises SourceError."""
     check(settings)
-    defaults = {"bootstrap_timeout_ms": round(patience_s * 1000), "reconnect_backoff_max_ms": 1000}
+    configs = {**DEFAULTS, **settings, "bootstrap_servers": bootstrap.split(",")}
+    timeout_ms = configs.pop("bootstrap_timeout_ms", round(patience_s * 1000))
+    connections = None
     try:
-        return KafkaConsumer(
-            bootstrap_servers=bootstrap.split(","), group_id=None, enable_auto_commit=False,
-            kafka_client=client, **{**defaults, **settings},
-        )  # fmt: skip
+        unknown = configs.keys() - KafkaConnectionManager.DEFAULT_CONFIG.keys()
+        if unknown:
+            raise KafkaConfigurationError(f"Unrecognized configs: {', '.join(sorted(unknown))}")
+        net = NetworkSelector(**configs)
+        connections = kind(net, **configs)
+        net.start()
+        connections.bootstrap(timeout_ms)
     except (KafkaError, AssertionError, ValueError, OSError) as error:
-        manager = made[0]._manager if made else None
-        for each in made:
-            each.close()  # a failed attempt leaves its thread and connections behind
-        why = error if manager is None or manager.why is None else manager.why
-        kind = Refused if any(words in str(why) for words in _REFUSES) else SourceError
-        raise kind(sentence(bootstrap, settings, error, manager)) from None
+        why: Exception = error
+        if connections is not None:
+            connections.disconnect()
+            why = connections.why or error
+        refused = Refused if any(words in str(why) for words in _REFUSES) else SourceError
+        raise refused(sentence(bootstrap, settings, error, connections)) from None
+    return connections
 
 
 def check(settings: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from coordinatord.monitoring.offsets_log.source import store
-from coordinatord.monitoring.offsets_log.source.broker import connected, fetch, partitions_of
+from coordinatord.monitoring.offsets_log.source.broker import fetch
 from coordinatord.monitoring.offsets_log.source.options import Options
 from coordinatord.monitoring.offsets_log.source.segments import Log, SourceError, find_logs, reading_files
 from kafka_wire.errors import DecodeError
@@ -89,29 +89,24 @@ def _of_broker(options: Options, starts: Mapping[int, int]) -> Iterator[TopicRec
     """Return records up to the partitions' present ends. Records that retention has removed are skipped, and partitions
     that have no leader now: in an outage the others are shown.
     """
-    from kafka import TopicPartition
+    from coordinatord.monitoring.offsets_log.source.cluster import Cluster
 
-    with connected(options) as consumer:
-        numbers = sorted(each for each in partitions_of(consumer, options.topic) or () if _is_wanted(options, each))
-        if not numbers:
-            return  # a cluster without the topic, or a user without permission to read it
-        places = [TopicPartition(options.topic, number) for number in numbers]
-        consumer.assign(places)  # so that its metadata has the leaders
-        # kafka-python fails with a KeyError for a partition without one.
-        leader_of = consumer._manager.cluster.leader_for_partition
-        places = [place for place in places if leader_of(place) not in (None, -1)]
-        ends = consumer.end_offsets(places)
-        for place in places:
-            offset = starts.get(place.partition, 0)
-            while offset < ends[place]:
-                data, log_start = fetch(consumer, options, place.partition, offset)
+    assert options.bootstrap is not None
+    topic = options.topic
+    with Cluster(options.bootstrap, options.broker, options.patience_s) as cluster:
+        # None from a cluster without the topic, or for a user without permission to read it.
+        wanted = [(topic, number) for number in cluster.partitions(topic) if _is_wanted(options, number)]
+        for (_, partition), (_, end) in sorted(cluster.bounds(wanted).items()):
+            offset = starts.get(partition, 0)
+            while offset < end:
+                data, log_start = fetch(cluster, options, partition, offset)
                 if data is None:
                     offset = log_start
                     continue
-                yield from _records(data, place.partition, offset)
+                yield from _records(data, partition, offset)
                 after = max((header.next_offset for _, header in iterate_batches(data, partial=True)), default=offset)
                 if after <= offset:
-                    raise SourceError(f"{options.topic}-{place.partition} ends at {offset}, {ends[place]} was expected")
+                    raise SourceError(f"{topic}-{partition} ends at {offset}, {end} was expected")
                 offset = after
 
 

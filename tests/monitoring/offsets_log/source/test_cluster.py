@@ -32,14 +32,8 @@ class Manager:
         self.errors: dict[tuple[str, int], list[int]] = {}
         """Of ListOffsets, by partition: one for each request."""
 
-    def least_loaded_node(self) -> int:
-        return 0
-
-    def send(self, request: Any, node_id: int) -> Callable[[], Any]:
-        return lambda: self.nodes[node_id](request)
-
-    def wait_for(self, future: Callable[[], Any], _timeout_ms: int) -> Any:
-        return future()
+    def ask(self, request: Any, node_id: int | None = None) -> Any:
+        return self.nodes[node_id or 0](request)
 
     def serve(self, request: Any) -> Any:
         return (
@@ -95,7 +89,7 @@ LEADERS = {("orders", 0): 0, ("orders", 1): -1, ("orders", 2): 1, (OFFSETS_TOPIC
 
 def cluster(manager: Manager) -> Cluster:
     made = Cluster("here:1", {}, 1.0)
-    made._consumer = SimpleNamespace(_manager=manager, _net=SimpleNamespace(run=lambda wait, *args: wait(*args)))
+    made.connections = manager
     return made
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 import pytest
-from kafka import TopicPartition
 
 from coordinatord.monitoring.offsets_log.lag import lag_scan
 from coordinatord.monitoring.offsets_log.lag.fold import KINDS
@@ -24,7 +23,7 @@ Log = dict[int, str]
 
 
 class Cluster:
-    """Stands for kafka-python's consumer, and for a broker with one partition of the log. `happens` has what befalls
+    """Stands for a broker with one partition of the log. `happens` has what befalls
     the log before each fetch.
     """
 
@@ -37,10 +36,13 @@ class Cluster:
     def bounds(self, tail: BrokerTail) -> None:
         tail._bounds = {"__consumer_offsets-0": (0, max(self.log) + 1)}
 
-    def end_offsets(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
-        return dict.fromkeys(places, max(self.log) + 1)
+    def refresh(self) -> None:
+        """Its leader does not change."""
 
-    def fetch(self, _consumer: object, _options: object, _partition: int, offset: int) -> tuple[bytes, int]:
+    def log_bounds(self, numbers: list[int]) -> dict[int, tuple[int, int]]:
+        return dict.fromkeys(numbers, (0, max(self.log) + 1))
+
+    def fetch(self, _cluster: object, _options: object, _partition: int, offset: int) -> tuple[bytes, int]:
         self.fetches.append(offset)
         if self.happens:
             self.happens.pop(0)(self.log)
@@ -59,7 +61,6 @@ class Cluster:
             yield self
 
         monkeypatch.setattr(broker, "connected", connected)
-        monkeypatch.setattr(broker, "partitions_of", lambda *_: {0})
         monkeypatch.setattr(BrokerTail, "_look", lambda tail: self.bounds(tail))
         monkeypatch.setattr(broker, "fetch", self.fetch)
         monkeypatch.setattr(lag_scan, "from_broker", self.topic_ends)
