@@ -43,9 +43,7 @@ HOT = {
     "coordinatord/coordination/group/consumer/assignors": "assignment_builder slices uniform",
     "coordinatord/coordination/group/consumer/java_collections": "hash_map",
     "coordinatord/coordination/group/offsets": "fencing committed pending",
-    "coordinatord/coordination/runtime": (
-        "actors error_responses parked_responses partitions runtime topic_log versions"
-    ),
+    "coordinatord/coordination/runtime": ("actors parked_responses partitions runtime topic_log versions"),
     "coordinatord/coordination/service": "groups ledger ledger_writer",
     "coordinatord/coordination/service/apis": "consumer_groups find_coordinator membership offsets",
     "coordinatord/coordination/share/coordinator": "coordinator",

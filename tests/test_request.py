@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinatord.coordination.runtime.error_responses import unavailable
+from coordinatord.coordination.runtime.versions import unavailable
 from coordinatord.transport.net.request import RequestContext
 from kafka_wire import registry
 from kafka_wire.api.offset_commit import (

@@ -1,4 +1,4 @@
-"""Log lines about the recovery of the log after an unclean stop."""
+"""Log lines about the data directory at a start: recovery after an unclean stop, and unknown entries."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from coordinatord.base.observe.logger import get_logger
+from coordinatord.broker.log.ownership import Foreign
 from coordinatord.broker.log.recovery import PartitionRecovery
 
 SAY_EVERY_S = 5.0
@@ -59,3 +60,14 @@ def log_recovery(recovered: Sequence[PartitionRecovery]) -> int:
                 reason=recovery.reason,
             )
     return sum(recovery.truncated_bytes for recovery in recovered)
+
+
+def log_unknown_files(foreign: Foreign) -> None:
+    """Log one unknown entry. Thread-safe."""
+    log = get_logger("coordinatord.broker.log")
+    if foreign.renamed_to is None:
+        log.info("left alone: it is not ours", entry=foreign.name, reason=foreign.reason)
+    else:
+        log.warning(
+            "stray partition set aside", entry=foreign.name, renamed_to=foreign.renamed_to, reason=foreign.reason
+        )

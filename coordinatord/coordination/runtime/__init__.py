@@ -5,8 +5,8 @@
     log.py               the interface of a coordinator's log, and the guarantees of a store
     partitions.py        the states of the partitions of a coordinator's topic
     loading.py           the order in which partitions are loaded, in slices
-    parked_responses.py  responses to parked requests; error_responses.py, versions.py: responses after a failure of
-                         the log, response versions
+    parked_responses.py  responses to parked requests
+    versions.py          response versions, and responses after a failure of the log
     runtime.py           clock, timers and metrics that the coordinators of a node share
 
 A coordinator is a subclass of Actors and one of Actor, with its own step. A step may replace its actor's state by one

@@ -25,11 +25,10 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from coordinatord.base.bounds.mapping import text_bytes
 from coordinatord.broker.log.loader import ReplayedBatch
-from coordinatord.coordination.runtime.error_responses import unavailable
 from coordinatord.coordination.runtime.log import Log, Producer
 from coordinatord.coordination.runtime.partitions import Partitions
 from coordinatord.coordination.runtime.runtime import Runtime
-from coordinatord.coordination.runtime.versions import for_version
+from coordinatord.coordination.runtime.versions import for_version, unavailable
 from coordinatord.transport.net.request import RequestContext
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import Records

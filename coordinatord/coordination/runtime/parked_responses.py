@@ -12,9 +12,8 @@ from time import perf_counter
 from typing import Any
 
 from coordinatord.base.observe.metrics import Metrics
-from coordinatord.coordination.runtime.error_responses import unavailable
 from coordinatord.coordination.runtime.log import Gate
-from coordinatord.coordination.runtime.versions import for_version
+from coordinatord.coordination.runtime.versions import for_version, unavailable
 
 Replies = list[tuple[Any, Any]]
 """Parked requests (net.request.RequestContext) and their responses. Typed as Any: with that class as the type, compiled

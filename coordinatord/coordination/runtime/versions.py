@@ -1,4 +1,5 @@
-"""Conversion of responses to the request's version, where versions differ by more than a missing field.
+"""Responses for a request's version: their conversion where versions differ by more than a missing field, and the error
+response after a failure of the log.
 
 Steps return one form for all versions. Responses of a group pass through `for_version` before they are encoded.
 OffsetFetch uses `fetch_groups` and `fetch_response` instead: before v8 a request contains a single group.
@@ -9,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from coordinatord.transport.net.received import Body
 from kafka_wire.api.join_group import JoinGroupResponse
 from kafka_wire.api.leave_group import LeaveGroupResponse
 from kafka_wire.api.offset_fetch import (
@@ -24,6 +26,7 @@ from kafka_wire.api.offset_fetch import (
 )
 from kafka_wire.codecs import constructor
 from kafka_wire.errors import ErrorCode
+from kafka_wire.registry import Codec, error_response
 
 _fetched = constructor(OffsetFetchResponse)
 _old_partition = constructor(OffsetFetchResponsePartition)
@@ -94,3 +97,8 @@ def fetch_error(request: OffsetFetchRequestGroup, error: ErrorCode, version: int
         for topic in request.topics or ()
     ]
     return OffsetFetchResponseGroup(group_id=request.group_id, topics=topics)
+
+
+def unavailable(codec: Codec, body: Body) -> Any:
+    """Return the response to a request if the log fails before its records are durable."""
+    return error_response(codec.decode_request(*body), codec.api_version, ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -25,10 +25,10 @@ from coordinatord.coordination.group.result import Cancel, Dropped, Joined, Resu
 from coordinatord.coordination.group.state import MAX_ID_CHARACTERS, Group, GroupSettings
 from coordinatord.coordination.group.states import STABLE, Cause
 from coordinatord.coordination.runtime.actors import Actor, Actors
-from coordinatord.coordination.runtime.error_responses import unavailable
 from coordinatord.coordination.runtime.log import Log
 from coordinatord.coordination.runtime.partitions import Partitions
 from coordinatord.coordination.runtime.runtime import Runtime
+from coordinatord.coordination.runtime.versions import unavailable
 from coordinatord.coordination.service.ledger import Ledger
 from coordinatord.coordination.service.partition_load import PartitionLoad
 from coordinatord.transport.net.request import RequestContext

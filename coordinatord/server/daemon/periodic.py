@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
-from coordinatord.server.daemon.expiry import expire_offsets
+from coordinatord.base.budget import Budget
+from coordinatord.broker.topics.group_configs import GroupConfigs
+from coordinatord.coordination.service.groups import Coordinator
 
 if TYPE_CHECKING:
     from coordinatord.server.daemon.assembled import Assembled
@@ -31,3 +34,15 @@ def begin_periodic_work(daemon: Assembled) -> None:
     daemon.spawn(expire_offsets(daemon.topics.group_configs, daemon.coordinator, expiry_s))
     if daemon.share is not None:
         daemon.share.begin_periodic_work(daemon)
+
+
+async def expire_offsets(group_configs: GroupConfigs, coordinator: Coordinator, interval_s: float) -> None:
+    """Search for expired offsets every `interval_s` seconds, for ever, in slices between which other work runs."""
+    while True:
+        await asyncio.sleep(interval_s)
+        group_configs.refresh()
+        budget = Budget()
+        for _ in coordinator.expire_offsets(group_configs.retention_ms):
+            if budget.is_spent():
+                await asyncio.sleep(0)
+                budget = Budget()

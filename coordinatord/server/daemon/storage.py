@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from coordinatord.base.config import Settings
 from coordinatord.broker.log.data_dir import DataDirectory
-from coordinatord.broker.log.report_foreign import log_unknown_files
-from coordinatord.broker.log.report_recovery import opening_progress
+from coordinatord.broker.log.report_recovery import log_unknown_files, opening_progress
 from coordinatord.broker.log.worker_checkpoints import WorkerShare
 from coordinatord.broker.log.writer import Flushing
 from coordinatord.broker.metadata.log import Published, Read

@@ -20,7 +20,7 @@ from coordinatord.coordination.group.offsets.commit_answers import metadata_is_t
 from coordinatord.coordination.group.offsets.fencing import commit_refusal
 from coordinatord.coordination.group.state import NO_TIMESTAMP, Group, Member
 from coordinatord.coordination.group.states import EMPTY, STABLE
-from coordinatord.coordination.runtime.error_responses import unavailable
+from coordinatord.coordination.runtime.versions import unavailable
 from coordinatord.server.fastpath.commit_shape import MAX_BYTES, MAX_PARTITIONS, CommitShape, ShapedRecords
 from coordinatord.transport.net.connection import Connection
 from coordinatord.transport.net.received import NO_BODY

@@ -28,8 +28,7 @@ from coordinatord.base.observe import logs
 from coordinatord.base.observe.logger import get_logger
 from coordinatord.broker.log import ownership, worker_checkpoints
 from coordinatord.broker.log.data_dir import DataDirectory
-from coordinatord.broker.log.report_foreign import log_unknown_files
-from coordinatord.broker.log.report_recovery import log_recovery, opening_progress
+from coordinatord.broker.log.report_recovery import log_recovery, log_unknown_files, opening_progress
 from coordinatord.broker.topics import catalogue_file
 from coordinatord.broker.topics.catalogue import Catalogue
 from coordinatord.broker.topics.names import OFFSETS_TOPIC

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from coordinatord.broker.log.errors import LogFailed
-from coordinatord.coordination.runtime.error_responses import unavailable
+from coordinatord.coordination.runtime.versions import unavailable
 from coordinatord.coordination.share.coordinator import events
 from coordinatord.coordination.share.coordinator.coordinator import ShareCoordinator, coordinator_key
 from coordinatord.coordination.share.coordinator.result import Reply
