@@ -20,7 +20,9 @@ from kafka_wire.api.describe_producers import (
     TopicResponse,
 )
 from kafka_wire.api.sync_group import SyncGroupRequest
+from kafka_wire.codecs import encode_message, encoder
 from kafka_wire.errors import ErrorCode
+from kafka_wire.message_parts import Noted
 from kafka_wire.registry import messages, versions_of
 from kafka_wire.schema import schema_of
 from tests.support.scene import HEARTBEAT, Scene
@@ -186,16 +188,24 @@ def test_of_a_response_that_nobody_waits_for_nothing_is_counted() -> None:
 
 
 @pytest.mark.parametrize("api_key", batching.SPLITS)
-def test_behind_the_elements_of_a_split_response_are_empty_tag_buffers(api_key: int) -> None:
-    split = batching.SPLITS[api_key]
+def test_the_encoder_notes_where_the_elements_of_a_split_response_are(api_key: int) -> None:
+    split, answered = batching.SPLITS[api_key], messages(api_key)[1]
     for version in versions_of(api_key):
         if version < split.first_version:
             continue
-        struct = messages(api_key)[1]
-        for name in filter(None, (split.answered, split.inner_answered)):
-            schema = schema_of(struct)
-            last = schema.fields_of(version)[-1]
-            assert last.name == name
-            assert schema.tagged_fields_of(version) == []
-            assert last.type.element is not None
-            struct = last.type.element.struct
+        [whole] = [field for field in schema_of(answered).fields_of(version) if field.type.batched]
+        element = whole.type.element
+        assert element is not None
+        assert element.struct is not None
+        inner = [field for field in schema_of(element.struct).fields_of(version) if field.type.batched]
+        assert len(inner) == (split.inner_asked != "")
+        out = Noted()
+        response = answered(**{whole.name: [element.struct()] * 2})
+        encoder(answered, version)(response, out)
+        assert out == encode_message(response, version)
+        number, count_at, begin, end = out.arrays[-1]
+        assert (number, len(out.arrays)) == (2, 1 + 2 * len(inner))
+        half = (begin + end) // 2
+        assert out[begin:half] == out[half:end]
+        empty = encode_message(answered(), version)
+        assert (out[:count_at], out[end:]) == (empty[:count_at], empty[begin:])

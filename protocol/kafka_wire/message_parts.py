@@ -47,6 +47,20 @@ class Parts(bytearray):
         return [*parts, view[start:]] if start < len(self) else parts
 
 
+class Noted(bytearray):
+    """An encoder's output that has the positions of the arrays which are declared as `batched`: so a server can encode
+    the elements of one response in several parts, and put the bytes around them only once.
+    """
+
+    __slots__ = ("arrays",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: of each array in the order of their ends: number of elements; positions of the count, of the first element,
+        #: and behind the last
+        self.arrays: list[tuple[int, int, int, int]] = []
+
+
 PIECE_BYTES = 1 << 20
 """Number of bytes that are copied at a time."""
 

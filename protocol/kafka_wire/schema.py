@@ -73,6 +73,8 @@ class Type:
     kind: str
     element: Type | None = None
     struct: type[Any] | None = None
+    batched: bool = False
+    """True for an array whose position encoders note (message_parts.Noted)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -206,10 +208,19 @@ def _type_of(of: Any) -> Type:
 
 
 def array(
-    of: Any, versions: str, *, nullable: str = "none", default: Any = list, tagged: str | None = None, tag: int = -1
+    of: Any,
+    versions: str,
+    *,
+    nullable: str = "none",
+    default: Any = list,
+    tagged: str | None = None,
+    tag: int = -1,
+    batched: bool = False,
 ) -> Any:
-    """Declare an array of structs (`of` a class) or scalars (`of` one of `int32`, `string` …)."""
-    return _declare(Type("array", element=_type_of(of)), versions, nullable, default, tagged, tag)
+    """Declare an array of structs (`of` a class) or scalars (`of` one of `int32`, `string` …). `batched`: a server
+    encodes the elements in several parts (message_parts.Noted).
+    """
+    return _declare(Type("array", _type_of(of), batched=batched), versions, nullable, default, tagged, tag)
 
 
 def struct(

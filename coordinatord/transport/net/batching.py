@@ -26,6 +26,7 @@ from coordinatord.transport.net.request import RequestContext
 from coordinatord.transport.net.responses import AnswerTooLarge, encode_body
 from kafka_wire.api_key import ApiKey
 from kafka_wire.lengths import write_uvarint
+from kafka_wire.message_parts import Noted
 from kafka_wire.registry import Codec
 
 FEW: Final = 1
@@ -38,32 +39,30 @@ PART_S: Final = 0.001
 
 
 class Split(NamedTuple):
-    """The elements of a request, and those of its response; both in all versions from `first_version` on. `once`: a
-    repeated element is handled once. `distinct`: the field of an element by which the handler groups elements; if
-    two elements have the same value, the request is not split. `inner_asked` and `inner_answered`: lists in these
-    elements, if the response for one element may be large.
+    """The elements of a request, in all versions from `first_version` on; those of its response are the array that is
+    declared as batched. `once`: a repeated element is handled once. `distinct`: the field of an element by which the
+    handler groups elements; if two elements have the same value, the request is not split. `inner_asked`: a list in
+    these elements, if the response for one element may be large; its counterpart is the batched array in an element.
     """
 
     asked: str
-    answered: str
     first_version: int = 0
     once: bool = False
     inner_asked: str = ""
-    inner_answered: str = ""
     distinct: str = ""
 
 
 SPLITS: Final[dict[int, Split]] = {
-    ApiKey.OFFSET_FETCH: Split("groups", "groups", 8),
-    ApiKey.FIND_COORDINATOR: Split("coordinator_keys", "coordinators", 4),
-    ApiKey.DESCRIBE_GROUPS: Split("groups", "groups"),
-    ApiKey.DELETE_GROUPS: Split("groups_names", "results", once=True),
-    ApiKey.DELETE_RECORDS: Split("topics", "topics", distinct="name"),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: Split("topics", "topics"),
-    ApiKey.DESCRIBE_CONFIGS: Split("resources", "results"),
-    ApiKey.DESCRIBE_PRODUCERS: Split("topics", "topics", inner_asked="partition_indexes", inner_answered="partitions"),
-    ApiKey.DESCRIBE_TRANSACTIONS: Split("transactional_ids", "transaction_states"),
-    ApiKey.CONSUMER_GROUP_DESCRIBE: Split("group_ids", "groups"),
+    ApiKey.OFFSET_FETCH: Split("groups", 8),
+    ApiKey.FIND_COORDINATOR: Split("coordinator_keys", 4),
+    ApiKey.DESCRIBE_GROUPS: Split("groups"),
+    ApiKey.DELETE_GROUPS: Split("groups_names", once=True),
+    ApiKey.DELETE_RECORDS: Split("topics", distinct="name"),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Split("topics"),
+    ApiKey.DESCRIBE_CONFIGS: Split("resources"),
+    ApiKey.DESCRIBE_PRODUCERS: Split("topics", inner_asked="partition_indexes"),
+    ApiKey.DESCRIBE_TRANSACTIONS: Split("transactional_ids"),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: Split("group_ids"),
 }
 
 
@@ -193,7 +192,7 @@ class _Parts:
         self._request = request
         self._split = split
         self._handler = handler
-        self._frame = _Frame(context.codec, split.answered)
+        self._frame = _Frame(context.codec)
         self._pieces: list[bytes] = []
         self._size = self._count = self._epoch = 0
         self._failures: list[tuple[int, Callable[[], Any]]] = []
@@ -236,7 +235,7 @@ class _Parts:
     def _inner(self, element: Any) -> TaskSteps:
         """Handle one element, some elements of its inner list at a time."""
         split, asked = self._split, getattr(element, self._split.inner_asked)
-        frame = _Frame(self._context.codec, split.answered, split.inner_answered)
+        frame = _Frame(self._context.codec, self._frame)
         kept, self._pieces = self._pieces, []
         first, many, count = 0, 1, 0
         while first < len(asked):
@@ -245,9 +244,8 @@ class _Parts:
             first += many
             number, many = yield from self._piece(frame, [part], many)
             count += number
-        self._frame.elements_of(frame.empty)
         self._count += 1
-        self._pieces = [*kept, *frame.around(self._pieces, count, *self._frame.margins()).pieces]
+        self._pieces = [*kept, *frame.around(self._pieces, count).pieces]
 
     def _piece(self, frame: _Frame, elements: list[Any], many: int) -> TaskSteps:
         """Add the bytes of the response for some elements. Returns the number of its elements, and the number of
@@ -317,50 +315,32 @@ def is_durable(context: RequestContext, epoch: int) -> TaskSteps:
 
 
 class _Frame:
-    """The bytes of a response before and behind its elements, and the encoding of their number. The elements are in the
-    list `names[0]` of the response; with two names, in the list `names[1]` of the only element of the first.
-
-    Each list is the last field of its struct, so in flexible versions only empty tag buffers are behind it.
+    """The bytes of a response before and behind its elements, from the response that was encoded last, and the encoding
+    of their number. With `outer`, the elements are those of the only element of the outer frame, whose bytes these are.
     """
 
-    def __init__(self, codec: Codec, *names: str) -> None:
+    def __init__(self, codec: Codec, outer: _Frame | None = None) -> None:
         self._codec = codec
-        self._names = names
-        self._head = b""
-        self._tail = b"\0" * len(names) if codec.flexible else b""
-        #: the last response without its elements
-        self.empty: Any = None
+        self._outer = outer
+        self._head = self._tail = b""
 
     def elements_of(self, response: Any) -> tuple[int, bytes]:
         """Return the number of elements of a response, and their bytes."""
-        holder = response if len(self._names) == 1 else getattr(response, self._names[0])[0]
-        number = len(getattr(holder, self._names[-1]))
-        self.empty = self._without_elements(response)
-        rest = _encoded(self._codec, self.empty)
-        self._head = rest[: len(rest) - len(self._count(0)) - len(self._tail)]
-        encoded = _encoded(self._codec, response)
-        start = len(self._head) + len(self._count(number))
-        return number, encoded[start : len(encoded) - len(self._tail)]
+        out = Noted()
+        encode_body(self._codec, response, out)
+        if self._outer is None:
+            return self._take(out, out.arrays[-1], 0, len(out))
+        _, _, begin, end = whole = out.arrays[-1]
+        self._outer._take(out, whole, 0, len(out))
+        return self._take(out, out.arrays[-2], begin, end)
 
-    def around(self, pieces: list[bytes], count: int, head: int = 0, tail: int = 0) -> Encoded:
-        """Return the whole response, without its first `head` and its last `tail` bytes."""
-        found = [(self._head + self._count(count))[head:], *pieces, self._tail[: len(self._tail) - tail]]
+    def _take(self, out: Noted, array: tuple[int, int, int, int], start: int, stop: int) -> tuple[int, bytes]:
+        number, count_at, begin, end = array
+        self._head, self._tail = bytes(out[start:count_at]), bytes(out[end:stop])
+        return number, bytes(out[begin:end])
+
+    def around(self, pieces: list[bytes], count: int) -> Encoded:
+        """Return the whole response, or with `outer` the bytes of its only element."""
+        number = write_uvarint(count + 1) if self._codec.flexible else count.to_bytes(4, "big")
+        found = [self._head + number, *pieces, self._tail]
         return Encoded(found, sum(map(len, found)))
-
-    def margins(self) -> tuple[int, int]:
-        """Return the number of bytes before and behind the only element of a response."""
-        return len(self._head) + len(self._count(1)), len(self._tail)
-
-    def _count(self, number: int) -> bytes:
-        return write_uvarint(number + 1) if self._codec.flexible else number.to_bytes(4, "big")
-
-    def _without_elements(self, response: Any) -> Any:
-        """Return a copy of a response that has no elements."""
-        made = copy.copy(response)
-        if len(self._names) == 1:
-            setattr(made, self._names[0], [])
-        else:
-            outer = copy.copy(getattr(made, self._names[0])[0])
-            setattr(outer, self._names[1], [])
-            setattr(made, self._names[0], [outer])
-        return made

@@ -58,7 +58,7 @@ class DescribedGroup:
 @message(versions="0-1", flexible="0+", api_key=69)
 class ConsumerGroupDescribeResponse:
     throttle_time_ms: int = int32("0+")
-    groups: list[DescribedGroup] = array(DescribedGroup, "0+")
+    groups: list[DescribedGroup] = array(DescribedGroup, "0+", batched=True)
 
 
 def error_response(

@@ -24,7 +24,7 @@ class DeletableGroupResult:
 @message(versions="0-3", flexible="2+", api_key=42)
 class DeleteGroupsResponse:
     throttle_time_ms: int = int32("0+")
-    results: list[DeletableGroupResult] = array(DeletableGroupResult, "0+")
+    results: list[DeletableGroupResult] = array(DeletableGroupResult, "0+", batched=True)
 
 
 def error_response(request: DeleteGroupsRequest, version: int, code: ErrorCode) -> DeleteGroupsResponse:

@@ -43,7 +43,7 @@ class DeleteRecordsTopicResult:
 @message(versions="0-2", flexible="2+", api_key=21)
 class DeleteRecordsResponse:
     throttle_time_ms: int = int32("0+")
-    topics: list[DeleteRecordsTopicResult] = array(DeleteRecordsTopicResult, "0+")
+    topics: list[DeleteRecordsTopicResult] = array(DeleteRecordsTopicResult, "0+", batched=True)
 
 
 def error_response(request: DeleteRecordsRequest, version: int, code: ErrorCode) -> DeleteRecordsResponse:

@@ -54,7 +54,7 @@ class DescribeConfigsResult:
 @message(versions="1-4", flexible="4+", api_key=32)
 class DescribeConfigsResponse:
     throttle_time_ms: int = int32("0+")
-    results: list[DescribeConfigsResult] = array(DescribeConfigsResult, "0+")
+    results: list[DescribeConfigsResult] = array(DescribeConfigsResult, "0+", batched=True)
 
 
 def error_response(request: DescribeConfigsRequest, version: int, code: ErrorCode) -> DescribeConfigsResponse:

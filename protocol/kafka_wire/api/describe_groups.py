@@ -40,7 +40,7 @@ class DescribedGroup:
 @message(versions="0-6", flexible="5+", api_key=15)
 class DescribeGroupsResponse:
     throttle_time_ms: int = int32("1+")
-    groups: list[DescribedGroup] = array(DescribedGroup, "0+")
+    groups: list[DescribedGroup] = array(DescribedGroup, "0+", batched=True)
 
 
 def error_response(request: DescribeGroupsRequest, version: int, code: ErrorCode) -> DescribeGroupsResponse:

@@ -38,13 +38,13 @@ class PartitionResponse:
 @message()
 class TopicResponse:
     name: str = string("0+")
-    partitions: list[PartitionResponse] = array(PartitionResponse, "0+")
+    partitions: list[PartitionResponse] = array(PartitionResponse, "0+", batched=True)
 
 
 @message(versions="0", flexible="0+", api_key=61)
 class DescribeProducersResponse:
     throttle_time_ms: int = int32("0+")
-    topics: list[TopicResponse] = array(TopicResponse, "0+")
+    topics: list[TopicResponse] = array(TopicResponse, "0+", batched=True)
 
 
 def error_response(request: DescribeProducersRequest, version: int, code: ErrorCode) -> DescribeProducersResponse:

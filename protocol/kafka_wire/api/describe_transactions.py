@@ -32,7 +32,7 @@ class TransactionState:
 @message(versions="0", flexible="0+", api_key=65)
 class DescribeTransactionsResponse:
     throttle_time_ms: int = int32("0+")
-    transaction_states: list[TransactionState] = array(TransactionState, "0+")
+    transaction_states: list[TransactionState] = array(TransactionState, "0+", batched=True)
 
 
 def error_response(request: DescribeTransactionsRequest, version: int, code: ErrorCode) -> DescribeTransactionsResponse:

@@ -35,7 +35,7 @@ class FindCoordinatorResponse:
     node_id: int = int32("0-3")
     host: str = string("0-3")
     port: int = int32("0-3")
-    coordinators: list[Coordinator] = array(Coordinator, "4+")
+    coordinators: list[Coordinator] = array(Coordinator, "4+", batched=True)
 
 
 def error_response(request: FindCoordinatorRequest, version: int, code: ErrorCode) -> FindCoordinatorResponse:

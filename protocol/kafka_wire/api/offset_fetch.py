@@ -82,7 +82,7 @@ class OffsetFetchResponse:
     throttle_time_ms: int = int32("3+")
     topics: list[OffsetFetchResponseTopic] = array(OffsetFetchResponseTopic, "0-7")
     error_code: int = int16("2-7")
-    groups: list[OffsetFetchResponseGroup] = array(OffsetFetchResponseGroup, "8+")
+    groups: list[OffsetFetchResponseGroup] = array(OffsetFetchResponseGroup, "8+", batched=True)
 
 
 def error_response(request: OffsetFetchRequest, version: int, code: ErrorCode) -> OffsetFetchResponse:

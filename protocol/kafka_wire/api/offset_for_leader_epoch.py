@@ -45,7 +45,7 @@ class OffsetForLeaderTopicResult:
 @message(versions="2-4", flexible="4+", api_key=23)
 class OffsetForLeaderEpochResponse:
     throttle_time_ms: int = int32("2+")
-    topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult, "0+")
+    topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult, "0+", batched=True)
 
 
 def error_response(request: OffsetForLeaderEpochRequest, version: int, code: ErrorCode) -> OffsetForLeaderEpochResponse:

@@ -24,8 +24,9 @@ class Array(Wire):
 
     kind = "array"
 
-    def __init__(self, length: Length, element: Wire, nullable: bool) -> None:
+    def __init__(self, length: Length, element: Wire, nullable: bool, batched: bool = False) -> None:
         super().__init__()
+        self.batched = batched
         self.length = length
         self.element = element
         self.nullable = nullable
@@ -34,7 +35,8 @@ class Array(Wire):
     @classmethod
     def declared(cls, type_: Type, place: Place) -> Construct:
         assert type_.element is not None
-        return cls(COMPACT if place.flexible else LONG, wire_of(type_.element, place.within()), place.nullable)
+        length = COMPACT if place.flexible else LONG
+        return cls(length, wire_of(type_.element, place.within()), place.nullable, type_.batched)
 
     def told(self) -> str:
         return f"Array of {self.element.told()}, {self.length.told()}" + (", nullable" if self.nullable else "")
@@ -89,20 +91,35 @@ class Array(Wire):
     def emit_encode(self, out: EncodeSource, value: str) -> None:
         items = out.read(value)
         if not self.nullable or items in out.present:
-            self._emit_items(out, items)
+            self._emit_array(out, items)
             return
         with out.block(f"if {items} is None:"):
             self.length.put_null(out)
         with out.block("else:"):
-            self._emit_items(out, items)
+            self._emit_array(out, items)
 
-    def _emit_items(self, out: EncodeSource, items: str) -> None:
+    def _emit_array(self, out: EncodeSource, items: str) -> None:
+        if not self.batched:
+            self._emit_count(out, items)
+            self._emit_items(out, items)
+            return
+        at, begin = out.fresh(f"{items}_at"), out.fresh(f"{items}_begin")
+        out.emit(f"{at} = len({out.sink})")
+        self._emit_count(out, items)
+        out.emit(f"{begin} = len({out.sink})")
+        self._emit_items(out, items)
+        with out.block(f"if isinstance({out.sink}, {out.needs.take('kafka_wire.message_parts', 'Noted')}):"):
+            out.emit(f"{out.sink}.arrays.append((len({items}), {at}, {begin}, len({out.sink})))")
+
+    def _emit_count(self, out: EncodeSource, items: str) -> None:
         if self.length is COMPACT:
             count = out.fresh(f"{items}_count")
             out.put(f"{count} = len({items}) + 1")
             self.length.emit_encode(out, count)
         else:
             self.length.emit_encode(out, f"len({items})")
+
+    def _emit_items(self, out: EncodeSource, items: str) -> None:
         if isinstance(self.element, Number):
             format_ = self.element.format
             table = out.needs.take("kafka_wire.numbers", "Packers")
