@@ -19,6 +19,7 @@ from tests.reference.broker import (
 KAFKA_VERSION = "4.3.1"
 JUNIT_VERSION = "1.13.1"  # the one that kafka-test-common-runtime depends on
 MOCKITO_VERSION = "5.14.2"
+HAMCREST_VERSION = "3.0"
 SOURCES = Path(__file__).parent / "java"
 COMPILE_TIMEOUT_S = 300
 
@@ -31,7 +32,9 @@ KAFKA_JARS = (
     "kafka-clients:test",
     "kafka-server-common:test",
     "kafka-metadata:test",
-    "kafka-streams",  # which GroupsCommandTest names
+    "kafka-streams",  # which GroupsCommandTest names, too
+    "kafka-streams:test",
+    "kafka-streams-integration-tests:test",
     "kafka-test-common-runtime",
 )
 
@@ -52,6 +55,7 @@ POM = "\n".join(
         *[_dependency("org.apache.kafka", name, KAFKA_VERSION) for name in KAFKA_JARS],
         _dependency("org.junit.platform", "junit-platform-console", JUNIT_VERSION),
         _dependency("org.mockito", "mockito-core", MOCKITO_VERSION),
+        _dependency("org.hamcrest", "hamcrest", HAMCREST_VERSION),
         "</dependencies></project>\n",
     ]
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.kafka_suites import stored
 from tests.kafka_suites.play import Played
-from tests.kafka_suites.suites import REASONS, SUITES
+from tests.kafka_suites.suites import NOT_APPLICABLE, REASONS, SUITES, classes
 
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 BEGIN = "<!-- begin of the tables: python -m tests.kafka_suites table -->"
@@ -26,14 +26,21 @@ def method(test: str) -> str:
     return re.split(r"[({\[]", test, maxsplit=1)[0]
 
 
-def reason(name: str, test: str) -> str | None:
+def reason(name: str, test: str, reasons: Mapping[str, str] = REASONS) -> str | None:
     """Why a test that passes on Kafka does not here; the reason of one method, else that of its class."""
-    return REASONS.get(f"{short(name)}.{method(test)}") or REASONS.get(short(name))
+    return reasons.get(f"{short(name)}.{method(test)}") or reasons.get(short(name))
+
+
+def not_applicable(name: str, ours: Played) -> dict[str, str]:
+    """The tests of a class that are not applicable, with what they want: aborted ones, and failed ones by name."""
+    wants = {test: reason(name, test, NOT_APPLICABLE) for test in ours.failed}
+    return {**ours.aborted, **{test: want for test, want in wants.items() if want is not None}}
 
 
 def missed(name: str, kafka: Played, ours: Played) -> list[str]:
     """The tests of a class that pass on Kafka, are applicable, and do not pass here."""
-    return [test for test in kafka.passed if test not in ours.passed and test not in ours.aborted]
+    left_out = not_applicable(name, ours)
+    return [test for test in kafka.passed if test not in ours.passed and test not in left_out]
 
 
 def tables(kafka: Mapping[str, Played], ours: Mapping[str, Played]) -> str:
@@ -48,7 +55,13 @@ def tables(kafka: Mapping[str, Played], ours: Mapping[str, Played]) -> str:
             sums = [one + other for one, other in zip(sums, counts, strict=True)]
             lines.append(f"| {suite}: {short(name)} | {' | '.join(map(str, counts))} |")
     lines.append(f"| all | {' | '.join(map(str, sums))} |")
-    played = [name for names in SUITES.values() for name in names if name in kafka and name in ours]
+    played = [name for name in classes() if name in kafka and name in ours]
+    _, _, passing, here = sums
+    lines += [
+        "",
+        f"{len(played)} of {len(list(classes()))} classes have been played on both. Of {passing} tests that pass",
+    ]
+    lines += [f"on Kafka and are applicable, {here} pass here: {100 * here / max(passing, 1):.1f} %."]
     lines += ["", "Tests that pass on Kafka and do not here:", "", *_differences(played, kafka, ours)]
     lines += ["", "Tests that are not applicable:", "", *_not_applicable(played, ours)]
     return "\n".join(lines)
@@ -56,8 +69,9 @@ def tables(kafka: Mapping[str, Played], ours: Mapping[str, Played]) -> str:
 
 def _counts(name: str, kafka: Played, ours: Played) -> list[int]:
     tests = {*kafka.passed, *kafka.failed, *kafka.aborted}
-    passing = [test for test in kafka.passed if test not in ours.aborted]
-    return [len(tests), len(ours.aborted), len(passing), len(passing) - len(missed(name, kafka, ours))]
+    left_out = not_applicable(name, ours)
+    passing = [test for test in kafka.passed if test not in left_out]
+    return [len(tests), len(left_out), len(passing), len(passing) - len(missed(name, kafka, ours))]
 
 
 def _differences(played: list[str], kafka: Mapping[str, Played], ours: Mapping[str, Played]) -> Iterator[str]:
@@ -71,7 +85,7 @@ def _not_applicable(played: list[str], ours: Mapping[str, Played]) -> Iterator[s
     yield from ("| class | wanted | tests |", "|---|---|---|")
     for name in played:
         by_want: dict[str, set[str]] = defaultdict(set)
-        for test, message in ours[name].aborted.items():
+        for test, message in not_applicable(name, ours[name]).items():
             by_want[message].add(method(test))
         for want, tests in sorted(by_want.items()):
             yield f"| {short(name)} | {want} | {', '.join(sorted(tests))} |"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.kafka_suites import stored, table
 from tests.kafka_suites.play import Played, read_report
-from tests.kafka_suites.suites import QUICK, REASONS, classes
+from tests.kafka_suites.suites import NOT_APPLICABLE, QUICK, REASONS, classes
 
 REPORT = """<testsuite>
 <testcase name="works()[1]" classname="kafka.server.T"/>
@@ -32,6 +32,15 @@ def test_the_table_counts_what_passes_on_kafka_and_is_applicable() -> None:
     assert "| kafka_2.13: HeartbeatRequestTest | 4 | 1 | 2 | 1 |" in lines
     assert "| HeartbeatRequestTest.b | not looked into |" in lines
     assert "| HeartbeatRequestTest | looks into the broker: BrokerServer.metrics | c |" in lines
+    assert "on Kafka and are applicable, 1 pass here: 50.0 %." in lines
+
+
+def test_a_failed_test_that_is_listed_as_not_applicable_is_no_difference() -> None:
+    name = "org.apache.kafka.clients.admin.ListOffsetsIntegrationTest"
+    ours = Played(["a()[1]"], {"b()[1]": "NoSuchElementException: No value present"})
+    lines = table.tables({name: Played(["a()[1]", "b()[1]"])}, {name: ours}).splitlines()
+    assert "| kafka-clients-integration-tests: ListOffsetsIntegrationTest | 2 | 1 | 1 | 1 |" in lines
+    assert f"| ListOffsetsIntegrationTest | {NOT_APPLICABLE['ListOffsetsIntegrationTest']} | b |" in lines
 
 
 def test_the_page_has_the_tables_of_what_is_stored() -> None:
@@ -48,6 +57,9 @@ def test_each_difference_has_a_reason() -> None:
         f"{table.short(name)}.{table.method(test)}" for name, test in differing
     }
     assert REASONS.keys() <= needed, "a reason that outlives its difference"
+    failed = {(name, test) for name in played for test in ours[name].failed}
+    names = {table.short(name) for name, _ in failed} | {f"{table.short(n)}.{table.method(t)}" for n, t in failed}
+    assert NOT_APPLICABLE.keys() <= names, "a test that is listed as not applicable does not fail"
 
 
 def test_the_quick_classes_are_among_those_that_are_stored() -> None:

@@ -1,5 +1,8 @@
 package suites;
 
+import org.apache.kafka.metadata.authorizer.StandardAuthorizer;
+import org.apache.kafka.server.config.AbstractKafkaConfig;
+
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.ServerSocket;
@@ -7,23 +10,30 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
 /** One `coordinatord serve`: its port and its temporary directory stay the same when it is stopped and started again. */
-final class Daemon {
+public final class Daemon {
     private static final long START_S = 60;
     private static final long STOP_S = 30;
     private static final int LOG_TAIL = 4_000;
+    private static final Set<String> KNOWN = new HashSet<>(AbstractKafkaConfig.CONFIG_DEF.names());
 
-    final int port;
+    static {
+        KNOWN.addAll(List.of(StandardAuthorizer.SUPER_USERS_CONFIG, StandardAuthorizer.ALLOW_EVERYONE_IF_NO_ACL_IS_FOUND_CONFIG));
+    }
+
+    public final int port;
     private final Path directory;
     private Process process;
 
-    Daemon(Map<String, String> properties, String listener, String protocol) {
+    public Daemon(Map<String, String> properties, String listener, String protocol) {
         try (ServerSocket free = new ServerSocket(0)) {
             port = free.getLocalPort();
             directory = Files.createTempDirectory("kafka-suites");
@@ -32,6 +42,11 @@ final class Daemon {
         }
         Properties all = new Properties();
         all.putAll(properties);
+        // A broker ignores names that it does not know; coordinatord refuses them.
+        all.keySet().removeIf(name -> !((String) name).startsWith("listener.name.") && !KNOWN.contains(name));
+        // Kafka has share groups by the feature share.version, whatever the setting.
+        all.merge("group.coordinator.rebalance.protocols", "classic,consumer,share",
+            (given, with) -> ((String) given).contains("share") ? given : given + ",share");
         all.put("listeners", listener + "://127.0.0.1:" + port);
         all.put("advertised.listeners", listener + "://localhost:" + port);
         all.put("listener.security.protocol.map", listener + ":" + protocol);
@@ -48,7 +63,7 @@ final class Daemon {
     }
 
     /** Start it and wait until clients can connect. */
-    synchronized void start() {
+    public synchronized void start() {
         if (isRunning()) return;
         Path ready = directory.resolve("ready.json");
         List<String> command = new ArrayList<>(List.of(System.getProperty("suites.python"), "-m", "coordinatord", "serve"));
@@ -76,7 +91,7 @@ final class Daemon {
         }
     }
 
-    synchronized void stop() {
+    public synchronized void stop() {
         if (!isRunning()) return;
         process.destroy();
         try {
@@ -91,7 +106,7 @@ final class Daemon {
         return process != null && process.isAlive();
     }
 
-    void removeDirectory() {
+    public void removeDirectory() {
         try (Stream<Path> files = Files.walk(directory)) {
             for (Path path : files.sorted(Comparator.reverseOrder()).toList()) Files.deleteIfExists(path);
         } catch (IOException e) {

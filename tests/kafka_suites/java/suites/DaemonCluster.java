@@ -22,7 +22,6 @@ import org.apache.kafka.common.test.api.ClusterConfig;
 import org.apache.kafka.common.test.api.Type;
 import org.apache.kafka.metadata.authorizer.StandardAuthorizer;
 import org.apache.kafka.server.authorizer.Authorizer;
-import org.apache.kafka.server.config.AbstractKafkaConfig;
 import org.apache.kafka.server.fault.FaultHandlerException;
 import org.apache.kafka.test.TestUtils;
 
@@ -43,11 +42,6 @@ import java.util.stream.Collectors;
 public final class DaemonCluster implements ClusterInstance {
     private static final int BROKER = 0;
     private static final int CONTROLLER = 3000;
-    private static final Set<String> KNOWN = new HashSet<>(AbstractKafkaConfig.CONFIG_DEF.names());
-
-    static {
-        KNOWN.addAll(List.of(StandardAuthorizer.SUPER_USERS_CONFIG, StandardAuthorizer.ALLOW_EVERYONE_IF_NO_ACL_IS_FOUND_CONFIG));
-    }
 
     private final ClusterConfig config;
     private final Type type;
@@ -76,11 +70,6 @@ public final class DaemonCluster implements ClusterInstance {
                 JaasUtils.KAFKA_PLAIN_ADMIN, JaasUtils.KAFKA_PLAIN_ADMIN_PASSWORD,
                 JaasUtils.KAFKA_PLAIN_USER1, JaasUtils.KAFKA_PLAIN_USER1_PASSWORD));
         }
-        // A broker ignores names that it does not know; coordinatord refuses them.
-        properties.keySet().removeIf(name -> !name.startsWith("listener.name.") && !KNOWN.contains(name));
-        // Kafka has share groups by the feature share.version, whatever the setting.
-        properties.merge("group.coordinator.rebalance.protocols", "classic,consumer,share",
-            (given, with) -> given.contains("share") ? given : given + ",share");
         daemon = new Daemon(properties, listener, config.brokerSecurityProtocol().name);
         kafkaConfig = kafkaConfig(properties, listener);
     }

@@ -2,6 +2,7 @@ package org.apache.kafka.common.test.junit;
 
 import org.apache.kafka.common.test.api.ClusterConfig;
 import org.apache.kafka.common.test.api.Type;
+import org.apache.kafka.common.utils.Exit;
 import org.apache.kafka.server.common.MetadataVersion;
 
 import org.junit.jupiter.api.extension.AfterEachCallback;
@@ -45,6 +46,9 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
         return List.of(
             (BeforeEachCallback) context -> {
                 requireDefaultFeatures();
+                Exit.setExitProcedure((status, message) -> { // of a tool that fails: the other tests are still played
+                    throw new AssertionError("exit status " + status + ": " + message);
+                });
                 if (config.isAutoStart()) cluster.start();
             },
             new Aborting(cluster),
