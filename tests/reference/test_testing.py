@@ -9,7 +9,6 @@ import asyncio
 import re
 import subprocess
 import sys
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
@@ -27,19 +26,6 @@ QUICK = {
     "transaction.state.log.num.partitions": "1",
 }
 TIMEOUT_S = 600
-RECIPES = Path(__file__).parents[1] / "clients" / "test_recipes.py"
-ON_ANY_BROKER = {
-    "test_a_poison_message",
-    "test_a_static_member_restarts",
-    "test_a_member_is_kicked",
-    "test_exactly_once",
-    "test_a_transaction_that_took_too_long",
-    "test_a_kicked_member_of_a_consumer_group",
-    "test_a_service_answers_what_comes",
-    "test_a_service_has_a_poison_message",
-}
-"""The recipes that ask for nothing but what any Kafka can do."""
-
 RUN = """
 import time
 import pytest
@@ -119,19 +105,3 @@ def test_reads_and_waits_are_those_of_kafka(kafka_libs: Path, tmp_path: Path) ->
         theirs, printed = outcome(broker.bootstrap, "test_both.py", directory=tmp_path)
     assert theirs == {"passed": 3, "skipped": 2}, printed
     assert "Only coordinatord can do this, and the broker is another one: make a fault." in printed
-
-
-@pytest.mark.timeout(800)
-def test_the_recipes_pass_on_kafka(kafka_libs: Path, tmp_path: Path) -> None:
-    """Those that ask for what only coordinatord can do are skipped, and say what that is."""
-    pytest.importorskip("faststream.kafka")
-    report = tmp_path / "report.xml"
-    with running_broker(kafka_libs, tmp_path / "kafka", QUICK) as broker:
-        asyncio.run(coordinator_ready(broker))
-        _, printed = outcome(broker.bootstrap, RECIPES, f"--junitxml={report}", directory=RECIPES.parents[2])
-    told = {each.get("name", ""): each for each in ElementTree.parse(report).iter("testcase")}
-    skipped = {name: each.find("skipped") for name, each in told.items()}
-    reasons = {name: each.get("message", "") for name, each in skipped.items() if each is not None}
-    assert [name for name, each in told.items() if each.find("failure") is not None] == [], printed
-    assert {name for name in told if name not in reasons} == ON_ANY_BROKER
-    assert [each for each in reasons.values() if not each.startswith("Only coordinatord can do this")] == []
