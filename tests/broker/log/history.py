@@ -1,7 +1,8 @@
 """Seeded histories of a log that crashes: what was acknowledged must be there afterwards, and nothing that was not
 written.
 
-`python -m tests.broker.log.history SEED [always|interval|never] [power|kill]` repeats one and says what happened.
+`python -m tests.broker.log.history SEEDS [always|interval|never] [power|kill]` repeats one, or 0-199, and says what
+happened.
 """
 
 from __future__ import annotations
@@ -49,13 +50,10 @@ class Expected:
 class History:
     """A few lives of one data directory, each ended by a crash or a clean stop."""
 
-    def __init__(
-        self, seed: int, flush: FlushPolicy, kind: CrashKind, spoil: Callable[[World], object] | None = None
-    ) -> None:
+    def __init__(self, seed: int, flush: FlushPolicy, kind: CrashKind) -> None:
         self.chance = random.Random(seed)
         self.flush = flush
         self.kind = kind
-        self.spoil = spoil
         self.disk = SimulatedDisk(seed)
         self.expected: dict[str, Expected] = {}
         self.names = [f"t{number}" for number in range(self.chance.randint(1, 4))]
@@ -69,7 +67,7 @@ class History:
         self.crashes = 0
         self.acknowledgements = 0
         #: whether an acknowledged record must survive this kind of crash
-        self.promises_durability = True
+        self.promises_durability = flush == "always" or kind == "kill"
 
     def run(self, lives: int = 4) -> None:
         for _ in range(lives):
@@ -88,8 +86,6 @@ class History:
     def _live(self) -> None:
         world = self._open()
         world.writer._flusher.split_bytes = self.split_bytes
-        if self.spoil:
-            self.spoil(world)
         for _ in range(self.chance.randint(5, 80)):
             self._act(world)
             if self.disk.crashed:
@@ -254,7 +250,8 @@ def played(
 ) -> H:
     """Run one history. A violation names the command that repeats it."""
     history: Any = make(seed, flush, kind)
-    command = f"python -m {make.__module__} {seed} {flush} {kind}"
+    module = sys.modules[make.__module__].__spec__  # also of the command itself
+    command = f"python -m {module.name if module else make.__module__} {seed} {flush} {kind}"
     try:
         history.run(lives)
     except LogDamaged as damage:
@@ -267,9 +264,21 @@ def played(
     return history  # type: ignore[no-any-return]
 
 
+def main(make: Callable[[int, FlushPolicy, CrashKind], H], arguments: list[str]) -> None:
+    """The command: play the histories of some seeds until one is violated."""
+    seeds, *how = arguments
+    first, _, last = seeds.partition("-")
+    for seed in range(int(first), int(last or first) + 1):
+        try:
+            history: Any = played(make, seed, *how)  # type: ignore[arg-type]
+        except Violated as why:
+            print(f"seed {seed}: {why}")
+            sys.exit(1)
+    print(f"seed {seed}: {history.crashes} crashes, nothing lost")
+
+
 run = partial(played, History)
 
 
 if __name__ == "__main__":
-    result = run(int(sys.argv[1]), *sys.argv[2:])  # type: ignore[arg-type]
-    print(f"{result.crashes} crashes, {result.acknowledgements} acknowledgements, nothing lost")
+    main(History, sys.argv[1:])

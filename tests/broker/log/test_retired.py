@@ -10,7 +10,7 @@ import pytest
 
 from coordinatord.broker.log import LogConfig, LogDamaged, PartitionLog
 from coordinatord.broker.log import checkpoint as checkpoints
-from coordinatord.broker.log.flusher import BACKLOG, Flusher
+from coordinatord.broker.log.flusher import BACKLOG
 from coordinatord.broker.log.journal import (
     JOURNAL_BYTES,
     SPARE,
@@ -23,7 +23,6 @@ from coordinatord.broker.log.journal import (
 from coordinatord.broker.log.simulated_disk import CrashKind, SimulatedCrash, SimulatedDisk
 from coordinatord.broker.log.writer import FlushPolicy
 from kafka_wire.records.batch import build_batch
-from tests.broker.log.history import History, Violated
 from tests.broker.log.world import PATH, World, contents
 
 JOURNAL = 3_000
@@ -347,17 +346,3 @@ def test_a_crash_at_every_step(flush: FlushPolicy, kind: CrashKind, every: int) 
         if flush == "always" or kind == "kill":
             assert acknowledged <= found
     assert {1, 2} <= names
-
-
-@pytest.mark.interpreted
-def test_recovery_points_beyond_what_is_flushed_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The proof that histories can fail: the old journal goes without its segments' flush."""
-
-    def forgetful(self: Flusher, retired: object, flush_next: object = Flusher._flush_next) -> bool:
-        retired.segments.clear()  # type: ignore[attr-defined]
-        return flush_next(self, retired)  # type: ignore[operator, no-any-return]
-
-    monkeypatch.setattr(Flusher, "_flush_next", forgetful)
-    with pytest.raises((Violated, LogDamaged)):  # noqa: PT012  one of them
-        for seed in range(200):
-            History(seed, "always", "power").run()

@@ -50,9 +50,7 @@ class Score:
         were = sum(count for (each, _), count in self.pairs.items() if each == cause)
         return self.pairs[cause, cause], told, were
 
-    def calibration(
-        self, edges: Sequence[float] = (0.0, 0.7, 0.88, 0.93, 0.96, 1.01)
-    ) -> list[tuple[int, float, float]]:
+    def calibration(self) -> list[tuple[int, float, float]]:
         """(how many, what was stated on the average, the share that was right) of each range of confidence."""
         rows = []
         for low, high in pairwise(EDGES):
@@ -61,6 +59,16 @@ class Score:
                 count = len(within)
                 rows.append((count, sum(each[0] for each in within) / count, sum(each[1] for each in within) / count))
         return rows
+
+    def check_confidences(self, above: float, apart: float, better: float) -> None:
+        """Assert that rows of confidences above a limit are right about as often as stated, at most so much more often
+        as `better`, and that errors are stated with less confidence, by more than `apart`.
+        """
+        for count, stated, right in self.calibration():
+            if count >= 20 and stated > above:
+                assert -0.06 <= right - stated <= better, (count, stated, right)
+        wrong, right_ = ([each for each, is_right in self.stated if is_right is wanted] for wanted in (False, True))
+        assert sum(wrong) / len(wrong) + apart < sum(right_) / len(right_)
 
     def lines(self) -> Iterator[str]:
         """To be printed."""
