@@ -18,7 +18,6 @@ from bench.rows import (
     log,
     stored,
     pipeline,
-    scale,
 )
 
 __all__ = [
@@ -33,7 +32,6 @@ __all__ = [
     "process",
     "real",
     "records",
-    "scale",
     "secured",
     "share",
     "steady",

@@ -123,14 +123,15 @@ class Group:
 class World:
     """One history. The present is `now_ms`."""
 
-    def __init__(self, seed: int, groups: int = 10) -> None:
+    def __init__(self, seed: int, groups: int = 10, seconds: int = SECONDS) -> None:
         self.rng = random.Random(seed)
-        self.now_ms = START_MS + SECONDS * 1000
+        self.seconds = seconds
+        self.now_ms = START_MS + seconds * 1000
         self.topics = {place: self._topic() for place in PARTITIONS}
         self.written: list[Written] = []
         self.groups = [self._group(number) for number in range(groups)]
         self.loop, self.deploy = self._scripted("looping"), self._scripted("deployed")
-        for second in range(SECONDS):
+        for second in range(seconds):
             for group in self.groups:
                 self._live(group, second)
             self._script(second)
@@ -142,7 +143,7 @@ class World:
         topic = Topic(start=0)
         offset, pause_until = 0, 0
         # Records are appended half-way between two seconds, in which groups act.
-        for second in range(-60, SECONDS, 5):
+        for second in range(-60, self.seconds, 5):
             if second < pause_until and second > -60:
                 continue
             count = rng.randint(1, 120)
