@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from rich.console import Console
 
-from bench import groups, report, runner
+from bench import groups, report, rows, runner
 from bench.generator import Flow, WrongAnswer
 from bench.registry import OURS, OURS_ALWAYS, ROWS, Arena, Column, Row, Sample, at_most
 from kafka_wire.api.heartbeat import HeartbeatRequest
@@ -41,6 +41,7 @@ def printed(run: runner.Json) -> str:
 
 @pytest.mark.parametrize("name", ["heartbeat", "offset-fetch"])
 def test_a_row_is_measured(arena: Arena, name: str) -> None:
+    assert rows.__all__  # imported for what it adds to ROWS
     row = ROWS[name]
     columns = [column for column in row.columns if column.kind in ("ours", "limit")]
     measured = runner.run_row(arena, row, columns, 1, ROUND_S, lambda text: None)

@@ -19,11 +19,6 @@ from kafka.coordinator.consumer import ConsumerCoordinator
 _own: Callable[[ConsumerCoordinator], object] = ConsumerCoordinator.need_rejoin
 
 
-def own() -> Callable[[ConsumerCoordinator], object]:
-    """The method as kafka-python has it."""
-    return _own
-
-
 def finish_joins() -> None:
     """From now on the consumers of this process go on with a join that is under way."""
 
