@@ -36,7 +36,6 @@ JAVA_MIN_VERSION = 17
 # The tools' quick-start options, and the serial collector: a test broker lives for seconds on few cores.
 JVM = ("-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 DOWNLOAD_TIMEOUT_S = 600
-FORMAT_TIMEOUT_S = 120
 START_TIMEOUT_S = 300
 STOP_TIMEOUT_S = 180
 TOOL_TIMEOUT_S = 120

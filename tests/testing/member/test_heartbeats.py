@@ -20,7 +20,6 @@ from tests.testing.member.lab import GENERATION, MEMBER_ID, NODE, Lab
 
 SESSION_MS = 45_000
 INTERVAL_MS = 3_000
-JOINED = Generation(GENERATION, MEMBER_ID, "range")
 
 
 # What the thread sees
