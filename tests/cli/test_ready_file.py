@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
+import dataclasses
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from coordinatord.cli.ready_file import CannotTell, ReadyFile
-from tests.daemon import answers_api_versions
-from tests.support.waiting import PATIENCE_S
+from tests.daemon import Daemon, answers_api_versions, free_port
+from tests.support.waiting import PATIENCE_S, wait_until
 
 BOUND = [("127.0.0.1:1024", "broker.example:9092")]
-Start = Callable[..., subprocess.Popen[bytes]]
 
 
 @pytest.fixture
@@ -30,37 +25,24 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def start(tmp_path: Path, path: Path) -> Iterator[Start]:
-    started = []
-
-    def run(*arguments: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "coordinatord", "serve", "--data-dir", str(tmp_path / "data")]
-        with (tmp_path / "log").open("ab") as log:
-            process = subprocess.Popen([*command, "--ready-file", str(path), *arguments], stdout=log, stderr=log)
-        started.append(process)
-        return process
-
-    yield run
-    for process in started:
-        process.kill()
-        process.wait(PATIENCE_S)
+def daemon(tmp_path: Path, path: Path) -> Iterator[Daemon]:
+    made = Daemon(tmp_path, arguments=["--ready-file", str(path), "--admin", "127.0.0.1:0"])
+    yield made
+    if made.process is not None:
+        made.kill()
 
 
-def told(path: Path, process: subprocess.Popen[bytes]) -> dict[str, Any]:
-    """What the file says, which is read as soon as it is there."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not path.exists():
-        assert process.poll() is None, "it ended"
-        assert time.monotonic() < deadline_s, "no file"
-        time.sleep(0.01)
+def told(path: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(path.read_text())
     return found
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_it_is_there_while_clients_can_connect(start: Start, path: Path, workers: int) -> None:
-    process = start("--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--workers", str(workers))
-    ready = told(path, process)
+def test_it_is_there_while_clients_can_connect(daemon: Daemon, path: Path, workers: int) -> None:
+    daemon.workers, daemon.port = workers, free_port(workers)
+    process = daemon.launch()
+    wait_until(lambda: path.exists() or process.poll() is not None, "the file", seen=daemon.log_tail)
+    ready = told(path)
     assert ready["pid"] == process.pid
     assert ready["advertised"] == ready["listeners"]
     assert len(set(ready["listeners"])) == len(ready["admin"]) == workers
@@ -69,32 +51,27 @@ def test_it_is_there_while_clients_can_connect(start: Start, path: Path, workers
         with urllib.request.urlopen(url + "healthz", timeout=PATIENCE_S) as answer:
             assert answer.status == 200
     assert list(path.parent.glob(".ready*")) == []
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(PATIENCE_S) == 0
+    assert daemon.stop() == 0
     assert not path.exists()
 
 
-def test_a_file_that_a_killed_daemon_has_left_is_replaced(start: Start, path: Path) -> None:
-    first = start("--listen", "127.0.0.1:0")
-    ready = told(path, first)
-    first.kill()
-    first.wait(PATIENCE_S)
-    assert json.loads(path.read_text()) == ready
-    second = start("--listen", "127.0.0.1:0")
-    deadline_s = time.monotonic() + PATIENCE_S
-    pid = first.pid
-    while pid != second.pid:
-        assert time.monotonic() < deadline_s, "the old file stays"
-        time.sleep(0.01)
-        with contextlib.suppress(FileNotFoundError):  # the old one is gone, the new one is not there yet
-            pid = json.loads(path.read_text())["pid"]
+def test_a_file_that_a_killed_daemon_has_left_is_replaced(daemon: Daemon, path: Path) -> None:
+    daemon.start()
+    wait_until(path.exists, "the file")
+    ready = told(path)
+    daemon.kill()
+    assert told(path) == ready
+    daemon.start()
+    wait_until(lambda: path.exists() and told(path)["pid"] == daemon.pid, "the new file")
 
 
-def test_a_daemon_that_cannot_start_leaves_the_file_of_the_one_that_runs(start: Start, path: Path) -> None:
-    first = start("--listen", "127.0.0.1:0")
-    ready = told(path, first)
-    assert start("--listen", "127.0.0.1:0").wait(PATIENCE_S) == 1  # the data directory is in use
-    assert json.loads(path.read_text()) == ready
+def test_a_daemon_that_cannot_start_leaves_the_file_of_the_one_that_runs(daemon: Daemon, path: Path) -> None:
+    daemon.start()
+    wait_until(path.exists, "the file")
+    ready = told(path)
+    other = dataclasses.replace(daemon, port=free_port(), process=None)
+    assert other.launch().wait(PATIENCE_S) == 1  # the data directory is in use
+    assert told(path) == ready
 
 
 def test_it_appears_whole_and_is_gone_afterwards(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
