@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from coordinatord.testing.member.assignors.java_hash import TopicPartition, string_order, utf16
+from coordinatord.coordination.group.consumer.java_collections.hash_map import string_order as utf16
+from coordinatord.testing.member.assignors.java_hash import TopicPartition, string_order
 
 Racks = frozenset[str]
 

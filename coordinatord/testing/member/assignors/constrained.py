@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from coordinatord.coordination.group.consumer.java_collections.hash_map import string_order as utf16
 from coordinatord.testing.member.assignors.base import Assignment, AssignmentError, Topics
-from coordinatord.testing.member.assignors.java_hash import TopicPartition, utf16
+from coordinatord.testing.member.assignors.java_hash import TopicPartition
 from coordinatord.testing.member.assignors.racks import RackInfo
 
 

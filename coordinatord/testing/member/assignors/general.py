@@ -12,9 +12,10 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping, Sequence
 
+from coordinatord.coordination.group.consumer.java_collections.hash_map import string_order as utf16
 from coordinatord.testing.member.assignors.base import NO_GENERATION, Assignment, Subscription, Topics
 from coordinatord.testing.member.assignors.constrained import difference
-from coordinatord.testing.member.assignors.java_hash import TopicPartition, utf16
+from coordinatord.testing.member.assignors.java_hash import TopicPartition
 from coordinatord.testing.member.assignors.movements import Movements
 from coordinatord.testing.member.assignors.racks import RackInfo
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from coordinatord.testing.member.assignors.java_hash import PartitionSet, TopicPartition
+from coordinatord.coordination.group.consumer.java_collections.hash_map import HashTable
+from coordinatord.testing.member.assignors.java_hash import PARTITIONS, TopicPartition
 
 Pair = tuple[str, str]
 """(source, target): the member ids of a movement."""
@@ -13,7 +14,7 @@ class Movements:
 
     def __init__(self) -> None:
         self._pairs: dict[TopicPartition, Pair] = {}
-        self._by_topic: dict[str, dict[Pair, PartitionSet]] = {}
+        self._by_topic: dict[str, dict[Pair, HashTable[TopicPartition]]] = {}
 
     def move(self, partition: TopicPartition, source: str, target: str) -> None:
         """Record a movement. A movement back to the first owner cancels the earlier one."""
@@ -38,11 +39,11 @@ class Movements:
             assert earlier[1] == source
             source = earlier[0]
         back = of_topic.get((target, source))
-        return partition if back is None else back.first()
+        return partition if back is None else next(iter(back))
 
     def _add(self, partition: TopicPartition, pair: Pair) -> None:
         self._pairs[partition] = pair
-        self._by_topic.setdefault(partition[0], {}).setdefault(pair, PartitionSet()).add(partition)
+        self._by_topic.setdefault(partition[0], {}).setdefault(pair, HashTable(PARTITIONS)).put(partition)
 
     def _remove(self, partition: TopicPartition, pair: Pair) -> None:
         del self._pairs[partition]
