@@ -17,16 +17,34 @@ ROOT = "coordinatord"
 
 logging.getLogger(ROOT).addHandler(logging.NullHandler())  # without it, warnings would be printed
 
-_LEVELS = {
-    "debug": logging.DEBUG,
-    "info": logging.INFO,
-    "warning": logging.WARNING,
-    "error": logging.ERROR,
-    "critical": logging.CRITICAL,
-}
+
+class _Methods:
+    """The methods by level of a logger that has `log`."""
+
+    __slots__ = ()
+
+    def log(self, level: int, event: str, **fields: Any) -> None:
+        """Log a line."""
+        raise NotImplementedError
+
+    def debug(self, event: str, **fields: Any) -> None:
+        self.log(logging.DEBUG, event, **fields)
+
+    def info(self, event: str, **fields: Any) -> None:
+        self.log(logging.INFO, event, **fields)
+
+    def warning(self, event: str, **fields: Any) -> None:
+        self.log(logging.WARNING, event, **fields)
+
+    def error(self, event: str, **fields: Any) -> None:
+        self.log(logging.ERROR, event, **fields)
+
+    def exception(self, event: str, **fields: Any) -> None:
+        """Log an error with the exception that is being handled."""
+        self.log(logging.ERROR, event, **{"exc_info": True, **fields})
 
 
-class StandardLogger:
+class StandardLogger(_Methods):
     """A logger of the standard library, with fields: they follow the event in the message, and are in the record's
     attribute `fields`.
     """
@@ -49,25 +67,6 @@ class StandardLogger:
             fields = {**self._context, **fields}
             told = "".join(f" {name}={value!r}" for name, value in fields.items())
             self._logger.log(level, "%s%s", event, told, exc_info=exc_info, extra={"fields": fields}, stacklevel=3)
-
-    def debug(self, event: str, **fields: Any) -> None:
-        self.log(logging.DEBUG, event, **fields)
-
-    def info(self, event: str, **fields: Any) -> None:
-        self.log(logging.INFO, event, **fields)
-
-    def warning(self, event: str, **fields: Any) -> None:
-        self.log(logging.WARNING, event, **fields)
-
-    def error(self, event: str, **fields: Any) -> None:
-        self.log(logging.ERROR, event, **fields)
-
-    def critical(self, event: str, **fields: Any) -> None:
-        self.log(logging.CRITICAL, event, **fields)
-
-    def exception(self, event: str, **fields: Any) -> None:
-        """Log an error with the exception that is being handled."""
-        self.log(logging.ERROR, event, **{"exc_info": True, **fields})
 
 
 Make = Callable[[str], Any]
@@ -111,7 +110,7 @@ def get_logger(name: str = "") -> Any:
     return Logger(name)
 
 
-class _Kept:
+class _Kept(_Methods):
     """A logger whose lines are kept in a list."""
 
     def __init__(self, lines: list[dict[str, Any]], context: dict[str, Any]) -> None:
@@ -125,18 +124,8 @@ class _Kept:
         return True
 
     def log(self, level: int, event: str, **fields: Any) -> None:
-        self._keep(logging.getLevelName(level).lower(), event, fields)
-
-    def exception(self, event: str, **fields: Any) -> None:
-        self._keep("error", event, {"exc_info": True, **fields})
-
-    def __getattr__(self, method: str) -> Any:
-        if method not in _LEVELS:
-            raise AttributeError(method)
-        return lambda event, **fields: self._keep(method, event, fields)
-
-    def _keep(self, level: str, event: str, fields: dict[str, Any]) -> None:
-        self._lines.append({**self._context, **fields, "event": event, "log_level": level})
+        log_level = logging.getLevelName(level).lower()
+        self._lines.append({**self._context, **fields, "event": event, "log_level": log_level})
 
 
 @contextlib.contextmanager
@@ -152,7 +141,7 @@ def captured() -> Iterator[list[dict[str, Any]]]:
         making(before)
 
 
-class _Silent:
+class _Silent(_Methods):
     """A logger without output."""
 
     def bind(self, **_context: Any) -> _Silent:
@@ -161,13 +150,8 @@ class _Silent:
     def is_enabled_for(self, _level: int) -> bool:
         return False
 
-    def log(self, _level: int, _event: str, **_fields: Any) -> None:
+    def log(self, level: int, event: str, **fields: Any) -> None:
         """Log nothing."""
-
-    def _nothing(self, _event: str, **_fields: Any) -> None:
-        """Log nothing."""
-
-    debug = info = warning = error = critical = exception = _nothing
 
 
 @contextlib.contextmanager
@@ -180,7 +164,7 @@ def silent() -> Iterator[None]:
         making(before)
 
 
-class _Copied:
+class _Copied(_Methods):
     """A logger that also passes its lines of level info and above to a function: (logger's name, level, event,
     fields).
     """
@@ -200,14 +184,6 @@ class _Copied:
         if level >= logging.INFO:
             self._copy(self._name, level, event, fields)
         self._inner.log(level, event, **fields)
-
-    def exception(self, event: str, **fields: Any) -> None:
-        self.log(logging.ERROR, event, **{"exc_info": True, **fields})
-
-    def __getattr__(self, method: str) -> Any:
-        if method not in _LEVELS:
-            raise AttributeError(method)
-        return lambda event, **fields: self.log(_LEVELS[method], event, **fields)
 
 
 @contextlib.contextmanager
