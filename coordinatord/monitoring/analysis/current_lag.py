@@ -40,34 +40,34 @@ class Partition:
 
 
 class Now(NamedTuple):
-    """A row of lag and status; tables/lag.py describes the columns."""
+    """A row of lag and status; tables/lag.py describes the columns. None stands for unknown values."""
 
     group_id: str
     topic: str
     partition: int
-    committed_offset: int | None
-    committed_ms: int | None
-    moved_ms: int | None
-    stood_since_ms: int | None
-    stood_until_ms: int | None
-    end_offset: int | None
-    end_offset_ms: int | None
-    log_start_offset: int | None
-    lag: int | None
-    time_lag_ms: int | None
-    time_lag_method: str
-    time_lag_error_ms: int | None
-    lost_records: int | None
-    retention_margin: int | None
-    retention_left_ms: int | None
-    consumed_per_s: float | None
-    produced_per_s: float | None
-    zero_in_s: float | None
-    producer_idle: bool | None
-    status: str
-    why: str
-    alarming: bool
-    burrow: str | None
+    committed_offset: int | None = None
+    committed_ms: int | None = None
+    moved_ms: int | None = None
+    stood_since_ms: int | None = None
+    stood_until_ms: int | None = None
+    end_offset: int | None = None
+    end_offset_ms: int | None = None
+    log_start_offset: int | None = None
+    lag: int | None = None
+    time_lag_ms: int | None = None
+    time_lag_method: str = UNKNOWN
+    time_lag_error_ms: int | None = None
+    lost_records: int | None = None
+    retention_margin: int | None = None
+    retention_left_ms: int | None = None
+    consumed_per_s: float | None = None
+    produced_per_s: float | None = None
+    zero_in_s: float | None = None
+    producer_idle: bool | None = None
+    status: str = ""
+    why: str = ""
+    alarming: bool = False
+    burrow: str | None = None
 
 
 def standing(
@@ -190,27 +190,11 @@ def _never_committed(group_id: str, partition: Partition, now_ms: int, rules: Ru
         group_id=group_id,
         topic=partition.topic,
         partition=partition.number,
-        committed_offset=None,
-        committed_ms=None,
-        moved_ms=None,
-        stood_since_ms=None,
-        stood_until_ms=None,
         end_offset=None if ends is None else ends.end_offset,
         end_offset_ms=None if ends is None else ends.sampled_ms,
         log_start_offset=None if ends is None else ends.log_start_offset,
-        lag=None,
-        time_lag_ms=None,
-        time_lag_method=UNKNOWN,
-        time_lag_error_ms=None,
-        lost_records=None,
-        retention_margin=None,
-        retention_left_ms=None,
-        consumed_per_s=None,
         produced_per_s=produced,
-        zero_in_s=None,
         producer_idle=None if produced is None else produced == 0,
         status=found.status,
         why=found.why,
-        alarming=False,
-        burrow=None,
     )
