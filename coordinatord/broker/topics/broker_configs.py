@@ -13,10 +13,10 @@ from typing import Any, Final
 from coordinatord.base.config import TABLE, Settings
 from coordinatord.base.config.overrides import Overrides
 from coordinatord.base.config.setting_types import Unacceptable
+from coordinatord.base.config.table import FIXED
 from coordinatord.base.observe.logger import get_logger
 from coordinatord.broker.topics.broker_config_table import (
     DYNAMIC,
-    FIXED,
     LISTENERS_OF_CLUSTER,
     OF_LISTENERS,
     PER_BROKER,

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from coordinatord.base.config import TABLE as BROKER_TABLE
 from coordinatord.base.config import Settings
 from coordinatord.base.config.setting_types import Setting
-from coordinatord.broker.topics.broker_config_table import DYNAMIC, FIXED
+from coordinatord.base.config.table import FIXED
+from coordinatord.broker.topics.broker_config_table import DYNAMIC
 from coordinatord.broker.topics.broker_configs import CLUSTER, UnacceptableChange, is_secret
 from coordinatord.broker.topics.broker_configs import row_of as dynamic_row_of
 from coordinatord.broker.topics.catalogue import Catalogue, Topic

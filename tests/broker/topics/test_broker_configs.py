@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from coordinatord.base.config import TABLE, Settings
+from coordinatord.base.config.table import FIXED
 from coordinatord.broker.log.disk import read_text
-from coordinatord.broker.topics.broker_config_table import DYNAMIC, FIXED, PER_BROKER
+from coordinatord.broker.topics.broker_config_table import DYNAMIC, PER_BROKER
 from coordinatord.broker.topics.broker_configs import BrokerConfigs, UnacceptableChange
 from kafka_wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kafka_wire.api.incremental_alter_configs import (
