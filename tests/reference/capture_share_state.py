@@ -23,6 +23,7 @@ from kafka_wire.api.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from kafka_wire.errors import ErrorCode
 from tests.broker.topics.world import batch, produce
 from tests.reference import broker as reference
 
@@ -53,8 +54,11 @@ async def prepare(port: int) -> bytes:
     for partition in range(PARTITIONS):
         for at in range(0, 30, 3):
             values = [b"order-%d" % number for number in range(at, at + 3)]
-            produced = await client.ask(produce(TOPIC, batch(*values), partition=partition), 9)
-            assert produced.responses[0].partition_responses[0].error_code == 0
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            while code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):  # just created
+                produced = await client.ask(produce(TOPIC, batch(*values), partition=partition), 9)
+                code = ErrorCode(produced.responses[0].partition_responses[0].error_code)
+            assert code is ErrorCode.NONE
     configs = [AlterableConfig("share.auto.offset.reset", SET, "earliest")]
     await client.ask(IncrementalAlterConfigsRequest([AlterConfigsResource(GROUP_RESOURCE, GROUP, configs)]), 1)
     return topic_id

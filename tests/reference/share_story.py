@@ -1,5 +1,5 @@
 """A story of share groups for any broker: members that crash, are slow, release, reject and renew, a record that
-reaches the delivery limit, a topic that is deleted.
+reaches the delivery limit, dead letters, a topic that is deleted.
 
 Each step is an answer that was received, so that the story leaves the same offsets and counts on each broker, whatever
 its speed.
@@ -25,6 +25,8 @@ from kafka_wire.errors import ErrorCode
 from tests.support.waiting import wait_until
 
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
+AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
+"""Delivery states as they are stored."""
 RECORD_LIMIT = 1
 """An acquire mode of ShareFetch: not more records than asked for."""
 
@@ -33,7 +35,8 @@ SETTINGS = {
     "group.share.min.assignment.interval.ms": "0",
     "group.share.session.timeout.ms": "600000",  # a crashed member remains
     "group.share.max.session.timeout.ms": "600000",
-    "group.share.record.lock.duration.ms": "60000",
+    "group.share.record.lock.duration.ms": "600000",  # what is held stays so
+    "group.share.max.record.lock.duration.ms": "600000",
     "group.share.min.record.lock.duration.ms": "1000",
     "share.coordinator.state.topic.num.partitions": "3",
     "offsets.topic.num.partitions": "3",
@@ -47,11 +50,15 @@ GROUPS = {
     "crashed": {},
     "expired": {"share.record.lock.duration.ms": "5000"},
     "gone": {},
+    "letters": {"share.delivery.count.limit": "2", "errors.deadletterqueue.topic.name": "dlq.orders"},
     "poison": {"share.delivery.count.limit": "3"},
 }
 """The groups that have members, and their settings."""
-SUSPECTED_FROM = {group: 2 if group == "poison" else 3 for group in GROUPS}
-"""The delivery count from which a record is suspected: half of the group's limit, which is 5 without a setting."""
+LETTERS = "dlq.orders"
+"""The topic with the dead letters of the group `letters`."""
+LIMITS = {group: int(settings.get("share.delivery.count.limit", "5")) for group, settings in GROUPS.items()}
+SUSPECTED_FROM = {group: max(2, (limit + 1) // 2) for group, limit in LIMITS.items()}
+"""The delivery count from which a record is suspected: half of the group's limit."""
 
 Acquired = list[tuple[int, int, int]]
 """First offset, last offset and delivery count of each range."""
@@ -179,12 +186,14 @@ def told(port: int, began_ms: int) -> Iterator[dict[str, Member]]:
     wire = Wire(lambda: ("127.0.0.1", port))
     for topic in dict.fromkeys(topic for topic, _ in RECORDS):
         wire.create_topic(topic, sum(name == topic for name, _ in RECORDS), {})
+    wire.create_topic(LETTERS, 1, {"errors.deadletterqueue.group.enable": "true"})
     for (topic, partition), count in RECORDS.items():
         for number in range(count):
             wire.put(topic, [(None, b"%d" % number, ())], partition, began_ms + number * HOUR_MS)
     for group, settings in GROUPS.items():
         wire.configure_group(group, {"share.auto.offset.reset": "earliest", **settings})
-    members = {each.member_id: each for each in (*_billing(port), *_poison(port), *_crashed(port), _expired(port))}
+    played = (*_billing(port), *_poison(port), *_crashed(port), _expired(port), _letters(port))
+    members = {each.member_id: each for each in played}
     gone = Member(port, "gone", "reader", "doomed", "orders").until_assigned(3)
     gone.fetch(2, [(0, 1, 1)])
     gone.acknowledge(0, 1, ACCEPT)
@@ -242,3 +251,22 @@ def _expired(port: int) -> Member:
     sleeper.acknowledge(0, 1, ACCEPT)
     sleeper.acknowledge(2, 9, RELEASE)
     return sleeper
+
+
+def _letters(port: int) -> Member:
+    """1 is rejected, and 2 is released at the limit of two deliveries: each has a dead letter, and is archived when the
+    letter is written. 3 to 5 are acknowledged, and 0 is held.
+    """
+    sorter = Member(port, "letters", "sorter", "orders").until_assigned(2)
+    sorter.fetch(6, [(0, 5, 1)])
+    for first, last, type_ in ((1, 1, REJECT), (2, 3, RELEASE), (4, 5, ACCEPT)):
+        sorter.acknowledge(first, last, type_)
+    sorter.fetch(2, [(2, 3, 2)])
+    sorter.acknowledge(2, 2, RELEASE)
+    sorter.acknowledge(3, 3, ACCEPT)
+
+    def archived() -> list[int]:
+        return [each[0] for each in stored(port, "letters", "orders", 0) if each[2] == ARCHIVED]
+
+    wait_until(lambda: archived() == [1, 2], "both dead letters to be written", seen=archived)
+    return sorter

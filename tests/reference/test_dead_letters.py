@@ -86,7 +86,8 @@ def _consume(bootstrap: str) -> None:
     consumer.close()
 
 
-def _letters(bootstrap: str, topic: str, count: int) -> list[Letter]:
+def letters(bootstrap: str, topic: str, count: int) -> list[Letter]:
+    """The first letters of a topic, whatever their order."""
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
     deadline_s = time.monotonic() + PATIENCE_S
     while not (partitions := consumer.partitions_for_topic(topic)):
@@ -105,7 +106,7 @@ def _played(bootstrap: str, copies: str, topic: str, *, creates: bool) -> list[L
     _prepare(bootstrap, copies, topic, creates)
     _consume(bootstrap)
     per_partition = [offset for offset in range(EACH) if offset % 3 == 0 or offset % 4 == 0]
-    return _letters(bootstrap, topic, PARTITIONS * len(per_partition))
+    return letters(bootstrap, topic, PARTITIONS * len(per_partition))
 
 
 @pytest.mark.parametrize(

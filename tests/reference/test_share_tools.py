@@ -21,13 +21,12 @@ from tests.monitoring.exporter.scraped import PREFIX, get, of, samples
 from tests.monitoring.exporter.test_exporter import exporting, looked
 from tests.reference import broker, share_story
 from tests.reference.commands import Tool
-from tests.reference.share_story import HOUR_MS, RECORDS
+from tests.reference.share_story import ARCHIVED, AVAILABLE, HOUR_MS, LETTERS, RECORDS
+from tests.reference.test_dead_letters import letters
 
 pytestmark = [pytest.mark.reference, pytest.mark.timeout(600)]
 
 NONE = "-"
-AVAILABLE, ARCHIVED = 0, 4
-"""Delivery states as they are stored."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +231,7 @@ def test_the_share_partitions_of_lag_and_of_the_exporter(place: Place) -> None:
             sum(last - first + 1 for first, last, state, count in batches if state == AVAILABLE and count >= near),
         )
     assert {group: each for (group, number, _), each in right.items() if each[1] or each[4]} == {
-        "billing": (3, 1, 1, 5, 0), "poison": (2, 1, 2, 1, 1),
+        "billing": (3, 1, 1, 5, 0), "letters": (5, 2, 2, 2, 0), "poison": (2, 1, 2, 1, 1),
     }  # fmt: skip
     shown = {}
     for line in place.ours("lag", *share_story.GROUPS).splitlines():
@@ -282,6 +281,14 @@ def test_lag_and_the_exporter(place: Place) -> None:
     members = {(row["GROUP"],): float(row["#MEMBERS"]) for row in tables(states)}
     assert of(series, "kminion_kafka_consumer_group_members") == members
     assert set(of(series, "coordinatord_group_info")) == {(group, "share") for (group,) in members}
+
+
+def test_the_dead_letters(on_kafka: Place, on_ours: Place) -> None:
+    """Two of the story, which are not available any more, and are no lag."""
+    theirs, ours = (letters(place.bootstrap, LETTERS, 2) for place in (on_kafka, on_ours))
+    assert ours == theirs
+    assert sorted(dict(headers)["__dlq.errors.offset"] for *_, headers in ours) == [b"1", b"2"]
+    assert {dict(headers)["__dlq.errors.group"] for *_, headers in ours} == {b"letters"}
 
 
 FORMS = (

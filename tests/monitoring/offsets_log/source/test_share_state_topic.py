@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import random
@@ -32,6 +33,7 @@ from kafka_wire.records.share_state import (
     encode_value,
 )
 from tests.monitoring.pipeline.directories import write_segment
+from tests.support.waiting import wait_until
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "share_state"
 TOPIC_ID = b"t" * 16
@@ -146,31 +148,72 @@ def test_kafkas_formatter_prints_the_same_records(kafka_libs: Path, tmp_path: Pa
     written = pairs()
     write_segment(tmp_path / "ours" / f"{SHARE_STATE_TOPIC}-0", 0, [build_batch(written, 5)])
     ours = [printed(place, value) for place, value, _time_ms in state_records(options(tmp_path / "ours"), {}, str)]
-    formatter = "org.apache.kafka.tools.consumer.group.share.ShareGroupStateMessageFormatter"
     with reference.running_broker(kafka_libs, tmp_path / "kafka") as broker:
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
         sent = [producer.send("copy", key=key, value=value, partition=0) for key, value in written]
         for each in sent:
             each.get(timeout=30)
         producer.close()
-        text = broker.tool(
-            "ConsoleConsumer", "--topic", "copy", "--from-beginning", "--max-messages", str(len(written)),
-            "--timeout-ms", "60000", "--formatter", formatter,
-        )  # fmt: skip
-    theirs, at = [], text.index("{")
-    while at < len(text) and text[at] == "{":  # one after the other, without a line's end
-        found, at = json.JSONDecoder().raw_decode(text, at)
-        theirs.append(found)
+        theirs = formatted(broker, "copy", len(written))
     assert ours == theirs
+
+
+@pytest.mark.reference
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("version", ["4.2.0", "4.3.0"])
+def test_earlier_releases_write_the_same_records(version: str, kafka_libs: Path, tmp_path: Path) -> None:
+    """Kafka's console share consumer accepts, releases and rejects records on a broker of that release: our reader of
+    its directory, its own formatter and its share coordinator agree.
+    """
+    from tests.reference import broker as reference
+    from tests.reference import capture_share_state as capture
+    from tests.reference import share_story
+
+    with reference.running_broker(reference.kafka_libs(version), tmp_path, capture.SETTINGS) as broker:
+        topic_id = asyncio.run(capture.prepare(broker.port))
+        for _output in capture.consume(broker):
+            pass
+        source = options(broker.data_dir)
+
+        def ours() -> dict[int, list[tuple[int, ...]]]:
+            states = share_states(source)
+            return {place.partition: [tuple(batch) for batch in state.batches] for place, state in states.items()}
+
+        def theirs() -> dict[int, list[tuple[int, ...]]]:
+            numbers = range(capture.PARTITIONS)
+            return {each: [*share_story.stored(broker.port, capture.GROUP, capture.TOPIC, each)] for each in numbers}
+
+        wait_until(lambda: ours() == theirs(), "what the last consumer has released", seen=lambda: (ours(), theirs()))
+        assert all(each.delivery_complete_count >= 0 for each in share_states(source).values()), "as of KIP-1226"
+        records = [printed(place, value) for place, value, _time_ms in state_records(source, {}, str)]
+        assert records == formatted(broker, SHARE_STATE_TOPIC, len(records))
+    assert {each["key"]["type"] for each in records} == {SNAPSHOT_TYPE, UPDATE_TYPE}
+    assert {each["key"]["data"]["topicId"] for each in records} == {printed_id(topic_id)}
+
+
+def printed_id(topic_id: bytes) -> str:
+    return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+
+
+def formatted(broker: Any, topic: str, count: int) -> list[dict[str, Any]]:
+    """The first records of a topic, as the broker's release of Kafka prints them."""
+    text = broker.tool(
+        "ConsoleConsumer", "--topic", topic, "--from-beginning", "--max-messages", str(count), "--timeout-ms", "60000",
+        "--formatter", "org.apache.kafka.tools.consumer.group.share.ShareGroupStateMessageFormatter",
+    )  # fmt: skip
+    found, at = [], text.index("{")
+    while at < len(text) and text[at] == "{":  # one after the other, without a line's end
+        each, at = json.JSONDecoder().raw_decode(text, at)
+        found.append(each)
+    return found
 
 
 def printed(place: SharePartition, value: ShareSnapshotValue | ShareUpdateValue | None) -> dict[str, Any]:
     """The record as Kafka's formatter prints it."""
     is_update = isinstance(value, ShareUpdateValue)
-    topic_id = base64.urlsafe_b64encode(place.topic_id).decode().rstrip("=")
     key = {
         "type": UPDATE_TYPE if is_update else SNAPSHOT_TYPE,
-        "data": {"groupId": place.group_id, "topicId": topic_id, "partition": place.partition},
+        "data": {"groupId": place.group_id, "topicId": printed_id(place.topic_id), "partition": place.partition},
     }
     if value is None:
         return {"key": key, "value": None}
