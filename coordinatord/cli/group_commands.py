@@ -63,7 +63,8 @@ def list_(
         echo_text(json.dumps(rows, indent=1))
         return
     if not found:
-        echo("The cluster has no such group." if states or kinds else "The cluster has no groups.", err=True)
+        what = f"{kinds[0]} groups" if len(kinds) == 1 and not states else "such group" if states or kinds else "groups"
+        echo(f"The cluster has no {what}.", err=True)
     show(
         ("GROUP", "TYPE", "STATE", "OF"),
         ((it.group_id, it.kind or "-", it.state or "-", it.protocol_type) for it in found),

@@ -17,7 +17,7 @@ from coordinatord.cli.cluster_options import is_pattern
 from coordinatord.cli.install import how_to_install
 from coordinatord.cli.options import BAD_SETTINGS, fail, sentence, utf8
 from coordinatord.cli.pipeline_options import SOURCE_OPTIONS, STATUS_OPTIONS, broker_of, undecoded
-from coordinatord.cli.share_lag import share_lines, share_rows
+from coordinatord.cli.share_lag import Stored, share_lines, share_rows
 from coordinatord.cli.tables import duration, lines, number
 from coordinatord.cli.terminal import echo, echo_data, echo_text
 from coordinatord.cli.times import now_ms, utc
@@ -76,7 +76,7 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
     try:
         with shared():
             looks = _looks(groups, given)
-            shares, stored = _share_looks(given), ShareStates(looks.options, looks.options.wanted.has_group)
+            shares, stored = _share_looks(given), Stored(ShareStates(looks.options, looks.options.wanted.has_group))
             found = looks.look(now_ms(), last=form != "watch")
             _add_shares(found, given, shares, stored)
             if form != "watch":
@@ -156,21 +156,13 @@ def _add_shares(found: Any, given: dict[str, Any], shares: Any, stored: Any) -> 
     from coordinatord.monitoring.analysis.groups import group_now
     from coordinatord.monitoring.analysis.severity import judged, urgency
     from coordinatord.monitoring.offsets_log.source.options import broker_settings
-    from coordinatord.monitoring.offsets_log.source.segments import SourceError
 
     def is_wanted(name: str) -> bool:
         return bool(found.others.get(name) == "share")
 
-    def states() -> Any:
-        try:
-            return stored.read()
-        except SourceError as error:
-            echo(f"deliveries of share groups are missing here: {error}", err=True)
-            return {}
-
     try:
         with cluster(given["bootstrap"], broker_settings(broker_of(given))) as reached:
-            looked = shares.look(reached, found.at_ms, is_wanted, states)
+            looked = shares.look(reached, found.at_ms, is_wanted, stored.read)
     except (AdminError, Unreachable) as error:
         echo(f"share groups are missing here: {error}", err=True)
         return

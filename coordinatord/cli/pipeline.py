@@ -133,6 +133,8 @@ def _tell(summary: Any, job: Any, given: dict[str, Any]) -> None:
     if job.format != "delta" and "group_status" in summary.rows:
         for line in _urgent_groups(job.out):
             echo(line)
+    for each in summary.missing:
+        echo(sentence(each), err=True)
     quarantined = summary.new.get("quarantine", 0)
     if quarantined:
         echo(f"{undecoded(quarantined)}: see {job.out / 'facts' / 'quarantine'}", err=True)

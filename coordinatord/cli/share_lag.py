@@ -5,12 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from coordinatord.cli.options import sentence
 from coordinatord.cli.tables import duration, lines, number
+from coordinatord.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from coordinatord.monitoring.analysis.share_state import Deliveries
+    from coordinatord.monitoring.analysis.share_state import Deliveries, Replayed
     from coordinatord.monitoring.offsets_log.lag.lag_scan import Snapshot
-    from coordinatord.monitoring.offsets_log.source.share_state_topic import ShareStates
+    from coordinatord.monitoring.offsets_log.source.share_state_topic import SharePartition, ShareStates
+
+
+class Stored:
+    """The share partitions of the selected groups. Where they cannot be read, a sentence on standard error gives the
+    reason, once: the rest of the command does without.
+    """
+
+    def __init__(self, states: ShareStates) -> None:
+        self.options = states.options
+        self._states = states
+        self._refused = ""
+
+    def read(self) -> Mapping[SharePartition, Replayed]:
+        """Return the share partitions that exist; none if they cannot be read."""
+        from coordinatord.monitoring.offsets_log.source.segments import SourceError
+
+        try:
+            return self._states.read()
+        except SourceError as error:
+            if self.options.bootstrap is None:
+                raise
+            if str(error) != self._refused:
+                echo(sentence(f"deliveries of share groups are missing here: {error}"), err=True)
+            self._refused = str(error)
+            return {}
 
 
 class ShareRow(NamedTuple):
@@ -26,7 +53,7 @@ class ShareRow(NamedTuple):
     """When the stored state changed last."""
 
 
-def share_rows(stored: ShareStates, snapshot: Snapshot, limits: Mapping[str, int]) -> list[ShareRow]:
+def share_rows(stored: Stored, snapshot: Snapshot, limits: Mapping[str, int]) -> list[ShareRow]:
     """Return the share partitions of the selected groups that have stored state. `limits` are the delivery count limits
     that the cluster returned; without any, those of the log of its metadata hold. Raises SourceError.
     """

@@ -11,7 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from coordinatord.cli import cli
+from coordinatord.monitoring.offsets_log.source.share_state_topic import SHARE_STATE_TOPIC
 from coordinatord.testing import Kafka
+from coordinatord.testing.wire import Wire
+from coordinatord.transport.security.authorizer import Operation, Permission, ResourceType
+from kafka_wire.api.create_acls import AclCreation, CreateAclsRequest
 from kafka_wire.api.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.server.control.world import TOPIC
 from tests.support.waiting import wait_until
@@ -188,3 +192,39 @@ def test_lag_shows_share_partitions_from_the_broker(kafka: Kafka, command: Comma
         f"{GROUP} {TOPIC} 1 - 0 0 - - AGE",
     ]
     wait_until(lambda: table() == wanted, "the released records to be stored", seen=table)
+
+
+OPEN = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+"""Settings with which everybody may do what no ACL is about."""
+
+
+@pytest.mark.parametrize("acl", [(Operation.DESCRIBE, Permission.ALLOW), (Operation.ALL, Permission.DENY)])
+def test_a_user_may_not_read_the_states(acl: tuple[Operation, Permission]) -> None:
+    """The topic is seen, but not read, or not seen at all. What the coordinator of the group says is there."""
+    with Kafka(topics={TOPIC: 2}, settings=OPEN) as kafka:
+        kafka.put(TOPIC, [str(number) for number in range(RECORDS)], partition=0)
+        kafka.share_group(GROUP).configure({"share.auto.offset.reset": "earliest"})
+        worked(kafka, leave=True)
+        creation = AclCreation(ResourceType.TOPIC, SHARE_STATE_TOPIC, 3, "User:ANONYMOUS", "*", *acl)
+        wire = Wire(lambda: ("127.0.0.1", int(kafka.bootstrap_servers.rpartition(":")[2])))
+        [result] = wire.ask(CreateAclsRequest([creation]), 3).results
+        wire.close()
+        assert result.error_code == 0
+        bootstrap = str(kafka.bootstrap_servers)
+        told = CliRunner().invoke(cli, ["lag", GROUP, "--bootstrap", bootstrap])
+    assert told.exit_code == 0, told.output
+    assert told.stderr.splitlines() == [
+        f"deliveries of share groups are missing here: {bootstrap} does not let this user read {SHARE_STATE_TOPIC}: "
+        f"allow it, with kafka-acls --add --allow-principal PRINCIPAL --operation Read --topic {SHARE_STATE_TOPIC}."
+    ]
+    assert f"{RECORDS - 3} unread: it has no members" in told.stdout
+    assert "MOST DELIVERIES" not in told.stdout
+
+
+def test_a_cluster_without_share_groups(command: Command) -> None:
+    assert command("groups", "list", "--type", "share") == "The cluster has no share groups.\n"
+    assert command("groups", "list", "--state", "stable") == "The cluster has no such group.\n"
+    assert command("lag", GROUP, status=1) == f"coordinatord: the log has no group {GROUP}.\n"

@@ -13,15 +13,13 @@ from coordinatord.monitoring.admin.offsets import LATEST, at_time, partitions_of
 from coordinatord.monitoring.admin.record_times import record_times
 from coordinatord.monitoring.analysis.current_lag import Now
 from coordinatord.monitoring.analysis.offset_timeline import time_lag
-from coordinatord.monitoring.analysis.share_groups import NO_AGE, Look, standing
+from coordinatord.monitoring.analysis.share_groups import NO_AGE, Look, standing, with_look
 from coordinatord.monitoring.analysis.share_state import DELIVERY_COUNT_LIMIT, Deliveries, Replayed, deliveries
 from coordinatord.monitoring.analysis.status import Rules
 from coordinatord.monitoring.offsets_log.source.share_state_topic import SharePartition
 from kafka_wire.api.describe_share_group_offsets import DescribeShareGroupOffsetsRequest
 from kafka_wire.api.list_groups import ListGroupsRequest
 
-LOOKS = 120
-"""Maximum number of looks that are kept of a share partition: further ones replace every second one of the older."""
 TYPES_FROM = 5
 """The first version of ListGroups that has the types of groups."""
 
@@ -87,7 +85,8 @@ class ShareLooks:
                 if replayed is not None and replayed.changed_ms is not None:
                     changes_ms[name, topic, number] = replayed.changed_ms
         self._read_times(cluster, looks, leaders)
-        self._looks = {key: self._with(key, look) for key, look in looks.items()}
+        window_ms = self.rules.window_ms
+        self._looks = {key: with_look(self._looks.get(key, ()), look, window_ms) for key, look in looks.items()}
         found = {name: ShareGroupRows(name, len(group.members), [], {}, {}) for name, group in groups.items()}
         for key, look in looks.items():
             name, topic, number = key
@@ -120,16 +119,6 @@ class ShareLooks:
             for (topic, number), time_ms in record_times(cluster, some, leaders).items():
                 self._times[topic, number, some[topic, number]] = time_ms
             left = {(topic, number, offset) for topic, number, offset in left if some[topic, number] != offset}
-
-    def _with(self, key: Key, look: Look) -> list[Look]:
-        """Return the looks of the window at a share partition, with this one."""
-        since_ms = look.time_ms - self.rules.window_ms
-        looks = [each for each in self._looks.get(key, ()) if each.time_ms >= since_ms]
-        if looks and look.start_offset < looks[-1].start_offset:
-            looks = []  # it was reset
-        if len(looks) >= LOOKS:
-            looks = [*looks[: LOOKS // 2 : 2], *looks[LOOKS // 2 :]]
-        return [*looks, look]
 
 
 def _oldest(look: Look) -> int | None:

@@ -37,6 +37,10 @@ STANDSTILL = 0.75
 NO_AGE = TimeLag(None, UNKNOWN_AGE)
 
 
+LOOKS = 120
+"""Maximum number of looks that are kept of a share partition: further ones replace every second one of the older."""
+
+
 class Look(NamedTuple):
     """A share partition at one time. `lag` is None where it is not counted; `members` are the group's. `start_offset`
     is -1 before the group has started to read. `deliveries` is None where its stored state is not known.
@@ -78,6 +82,18 @@ def looks_of(
             lag = lag_of(step.start_offset, step.done, end_offset)
             looks.append(Look(step.time_ms, step.start_offset, end_offset, lag, count))
     return [*looks, last]
+
+
+def with_look(looks: Sequence[Look], look: Look, window_ms: int) -> list[Look]:
+    """Return the looks at a share partition that are within the window, and this one. They begin anew when the start
+    offset was set back.
+    """
+    kept = [each for each in looks if each.time_ms >= look.time_ms - window_ms]
+    if kept and look.start_offset < kept[-1].start_offset:
+        kept = []
+    if len(kept) >= LOOKS:
+        kept = [*kept[: LOOKS // 2 : 2], *kept[LOOKS // 2 :]]
+    return [*kept, look]
 
 
 def standing(

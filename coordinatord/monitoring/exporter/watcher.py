@@ -20,13 +20,14 @@ from coordinatord.monitoring.admin.share_looks import ShareGroupRows, ShareLooks
 from coordinatord.monitoring.analysis.ends import Tail
 from coordinatord.monitoring.analysis.generations import TopicPartition
 from coordinatord.monitoring.analysis.groups import group_now
+from coordinatord.monitoring.analysis.share_state import Replayed
 from coordinatord.monitoring.dashboard.trends import Trends
 from coordinatord.monitoring.dashboard.view import GroupView, View
 from coordinatord.monitoring.exporter.reading import Reading
 from coordinatord.monitoring.offsets_log.source.cluster import Cluster
 from coordinatord.monitoring.offsets_log.source.options import read_options
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
-from coordinatord.monitoring.offsets_log.source.share_state_topic import ShareStates
+from coordinatord.monitoring.offsets_log.source.share_state_topic import SharePartition, ShareStates
 from coordinatord.monitoring.offsets_log.source.tails import (
     earlier,
     offsets_retention,
@@ -97,6 +98,8 @@ class Watcher:
         self._states = ShareStates(options, reading.groups.__contains__)
         self._shares_refused: str | None = None
         """The reason why share groups could not be read by the last sample."""
+        self._states_refused: str | None = None
+        """The reason why their stored states could not be read by the last sample."""
         self._retention: dict[str, int] = {}
         """retention.ms at the time when the configurations of `_topics` were described."""
         self._described_s = 0.0
@@ -180,14 +183,28 @@ class Watcher:
     def _look_at_shares(self, admin: connection.Cluster) -> dict[str, GroupView]:
         """Return the share groups; none, with one line in the log, if the cluster refuses to describe them."""
         try:
-            found = self._shares.look(admin, self._now_ms(), self._reading.groups.__contains__, self._states.read)
-        except (AdminError, SourceError) as error:
+            found = self._shares.look(admin, self._now_ms(), self._reading.groups.__contains__, self._stored)
+        except AdminError as error:
             if self._shares_refused != str(error):
                 self._shares_refused = str(error)
                 log.warning("share groups cannot be read", bootstrap=self.bootstrap, reason=str(error))
             return {}
         self._shares_refused = None
         return {each.group_id: _share_view(each, self._states) for each in found}
+
+    def _stored(self) -> Mapping[SharePartition, Replayed]:
+        """Return the stored states of share partitions; none, with one line in the log, if they cannot be read: the lag
+        is known without them.
+        """
+        try:
+            found = self._states.read()
+        except SourceError as error:
+            if self._states_refused != str(error):
+                self._states_refused = str(error)
+                log.warning("deliveries of share groups cannot be read", bootstrap=self.bootstrap, reason=str(error))
+            return {}
+        self._states_refused = None
+        return found
 
     def _look_at_tails(
         self, cluster: Cluster, bounds: Mapping[TopicPartition, tuple[int, int]]

@@ -64,7 +64,7 @@ def show(node: Node, counts: Counts, group_id: str) -> dict[str, Any]:
     actor = node.coordinator.actors.get(group_id)
     group = None if actor is None else actor.group.share
     names = {} if group is None else {each.member_id: each.client_id for each in group.members.values()}
-    keys = {each.key for each in share.delivery.partitions.of_group(group_id)} | _initialized(group_id, group)
+    keys = {each.key for each in share.delivery.partitions.of_group(group_id)} | initialized(group_id, group)
     shown = [_partition(node, share, counts, key, names) for key in keys]
     return {
         "partitions": sorted((each for each in shown if each is not None), key=_place),
@@ -76,7 +76,8 @@ def _place(shown: dict[str, Any]) -> tuple[str, int]:
     return shown["topic"], shown["partition"]
 
 
-def _initialized(group_id: str, group: ShareGroup | None) -> set[ShareKey]:
+def initialized(group_id: str, group: ShareGroup | None) -> set[ShareKey]:
+    """Return the share partitions of a group that have a stored state."""
     topics = {} if group is None or group.partitions is None else group.partitions.initialized
     return {(group_id, topic_id, index) for topic_id, found in topics.items() for index in found.partitions}
 

@@ -13,6 +13,8 @@ from coordinatord.coordination.runtime.loading import Loading
 from coordinatord.coordination.runtime.partitions import Partitions
 from coordinatord.coordination.runtime.runtime import Runtime
 from coordinatord.coordination.runtime.topic_log import TopicLog
+from coordinatord.coordination.share.coordinator.state import SharePartitionState
+from coordinatord.coordination.share.leader import ShareKey
 from coordinatord.server.control.node import Node, Share
 from coordinatord.server.daemon.compaction import Compaction
 from coordinatord.server.daemon.secured import Listening
@@ -31,6 +33,8 @@ class AssembledShare(Share, Protocol):
     """The share groups of a daemon (share.ShareState)."""
 
     def begin_periodic_work(self, daemon: Assembled) -> None: ...
+
+    def stored(self, key: ShareKey) -> SharePartitionState | None: ...
 
 
 class Assembled(Node, Protocol):

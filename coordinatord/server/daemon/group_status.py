@@ -31,6 +31,7 @@ from coordinatord.monitoring.dashboard.responses import Answers
 from coordinatord.monitoring.dashboard.series import WatchCollector
 from coordinatord.monitoring.dashboard.trends import Trends
 from coordinatord.monitoring.dashboard.view import Deadline, Ending, GroupView, Limits, View, add_point
+from coordinatord.server.daemon.share_status import ShareStatus
 from kafka_wire.errors import DecodeError
 from kafka_wire.records.consumer_assignment import decode_assignment
 
@@ -65,6 +66,7 @@ class GroupStatus:
             trends=self._trends,
             bootstrap=listeners[0].address,
         )
+        self._shares = ShareStatus(daemon, self._rules)
         self._trails: dict[Key, Trail] = {}
         self._points: dict[TopicPartition, list[Point]] = {}
         self._histories: dict[str, History] = {}
@@ -113,10 +115,27 @@ class GroupStatus:
                 rows.append(self._standing(group, members, topic, number, endings, now_ms))
             left_out += len(places) - len(rows)
             room -= len(rows)
-            found[group.group_id] = self._group(group, rows, members, now_ms)
+            view = self._group(group, rows, members, now_ms)
+            found[group.group_id] = view if group.share is None else self._shared(group, view, endings, now_ms)
+        self._shares.forget(now_ms)
         self._forget(found, seen, endings)
         told = [Ending(*place, ends.log_start_offset, ends.end_offset) for place, ends in sorted(endings.items())]
         return View(now_ms, found, told, max(0, len(actors) - self._limits.groups), left_out)
+
+    def _shared(self, group: Group, view: GroupView, endings: dict[TopicPartition, Ends], now_ms: int) -> GroupView:
+        """Return the view of a share group with its share partitions."""
+
+        def partition_of(topic: str, number: int) -> Partition:
+            return self._partition((topic, number), endings, now_ms)
+
+        found = self._shares.window(group, partition_of, now_ms)
+        return replace(
+            view,
+            now=group_now(found.rows) if found.rows else None,
+            rows=found.rows,
+            deliveries=found.deliveries,
+            acquired=found.acquired,
+        )
 
     def _forget(self, groups: dict[str, GroupView], seen: set[Key], endings: dict[TopicPartition, Ends]) -> None:
         for key in self._trails.keys() - seen:
@@ -214,15 +233,16 @@ class GroupStatus:
         endings: dict[TopicPartition, Ends],
         now_ms: int,
     ) -> Now:
-        place = (topic, number)
-        ends = endings.get(place) or self._ends(place, now_ms)
-        if ends is not None:
-            endings[place] = ends
-        partition = Partition(topic, number)
-        if ends is not None:
-            partition = Partition.of(topic, number, ends, self._points[place])
-        trail = self._trails.setdefault((group.group_id, *place), Trail(self._rules.window_ms))
+        partition = self._partition((topic, number), endings, now_ms)
+        trail = self._trails.setdefault((group.group_id, topic, number), Trail(self._rules.window_ms))
         return standing(group.group_id, trail, partition, now_ms, members=members, rules=self._rules)
+
+    def _partition(self, place: TopicPartition, endings: dict[TopicPartition, Ends], now_ms: int) -> Partition:
+        ends = endings.get(place) or self._ends(place, now_ms)
+        if ends is None:
+            return Partition(*place)
+        endings[place] = ends
+        return Partition.of(*place, ends, self._points[place])
 
     def _ends(self, place: TopicPartition, now_ms: int) -> Ends | None:
         """Return the partition's ends; only the worker that leads the partition has them."""

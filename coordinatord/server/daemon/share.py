@@ -18,7 +18,7 @@ from coordinatord.coordination.service.apis.share_offsets import SHARE_OFFSETS_A
 from coordinatord.coordination.service.share_states import ShareStates
 from coordinatord.coordination.share.apis.state import APIS, ShareStateApis
 from coordinatord.coordination.share.coordinator.coordinator import ShareCoordinator, coordinator_key, parse_key
-from coordinatord.coordination.share.coordinator.state import ShareCoordinatorSettings
+from coordinatord.coordination.share.coordinator.state import ShareCoordinatorSettings, SharePartitionState
 from coordinatord.coordination.share.delivery import ShareDelivery
 from coordinatord.coordination.share.end_offsets import PartitionEnds
 from coordinatord.coordination.share.leader import ShareKey
@@ -100,8 +100,13 @@ class ShareState:
 
     def start_offset(self, key: ShareKey) -> int:
         """Return the start offset of a share partition as it is stored, -1 if there is none."""
+        stored = self.stored(key)
+        return UNINITIALIZED_START_OFFSET if stored is None else stored.start_offset
+
+    def stored(self, key: ShareKey) -> SharePartitionState | None:
+        """Return the stored state of a share partition; None if this node does not have it."""
         actor = self.coordinator.actors.get(coordinator_key(*key))
-        return UNINITIALIZED_START_OFFSET if actor is None else actor.stored.start_offset
+        return None if actor is None else actor.stored
 
     # For FindCoordinator
 

@@ -13,15 +13,17 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from coordinatord.monitoring.dashboard.series import SERIES
+from coordinatord.testing.wire import Wire
 from tests.clients.members import polling
 from tests.daemon import Daemon, free_port, running
 from tests.monitoring.exporter.scraped import Samples, expected, get, of, samples
 from tests.monitoring.exporter.test_exporter import commit, told_by_lag
+from tests.reference.share_story import ACCEPT, REJECT, RELEASE, Member
 from tests.support.waiting import wait_until
 
 WEEK_MS = 7 * 86_400_000
 NOT_COUNTED = {"kminion_kafka_consumer_group_offset_commits_total"} | {name for name in SERIES if "share_group" in name}
-"""Commits are not counted by group: that would cost each of them. The daemon's own page has no share groups."""
+"""Commits are not counted by group: that would cost each of them. There are no share groups here."""
 
 
 @pytest.fixture(scope="module")
@@ -151,3 +153,33 @@ def test_nothing_of_it_is_loaded_by_a_start(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.split() == []
+
+
+def test_the_window_of_a_share_group_has_what_members_have_acquired(served: tuple[Daemon, str]) -> None:
+    """The last test: its group has series that the daemon had not before."""
+    daemon, url = served
+    wire = Wire(lambda: ("127.0.0.1", daemon.port))
+    wire.create_topic("jobs", 1, {})
+    wire.put("jobs", [(None, b"%d" % number, ()) for number in range(10)], 0, int(time.time() * 1000))
+    wire.configure_group("pickers", {"share.auto.offset.reset": "earliest"})
+    picker = Member(daemon.port, "pickers", "picker", "jobs").until_assigned(1)
+    picker.fetch(6, [(0, 5, 1)])
+    for first, last, type_ in ((0, 1, ACCEPT), (2, 2, RELEASE), (4, 4, REJECT)):
+        picker.acknowledge(first, last, type_)
+
+    def window() -> list[tuple[Any, ...]]:
+        names = ("topic", "partition", "start_offset", "acquired", "done", "archived", "available", "at_offset")
+        group = state(url, "pickers")["group"]
+        return [] if group is None else [tuple(row[name] for name in names) for row in group["window"]]
+
+    wait_until(lambda: window() == [("jobs", 0, 2, 2, 1, 1, 1, 2)], "3 and 5 to be acquired", seen=window)
+    (row,) = state(url, "pickers")["group"]["partitions"]
+    assert (row["committed_offset"], row["end_offset"], row["lag"], row["status"]) == (2, 10, 7, "behind")
+    found = scraped(url)
+    place = ("pickers", "0", "jobs")
+    assert of(found, "kafka_consumergroup_group_lag")[place] == 7
+    assert of(found, "coordinatord_share_group_done_records")[place] == 1
+    assert ("pickers", "share") in of(found, "coordinatord_group_info")
+    picker.leave()
+    wait_until(lambda: [each[3] for each in window()] == [0], "the records of the member that left", seen=window)
+    wire.close()

@@ -14,6 +14,8 @@ from coordinatord.monitoring.dashboard.view import GroupView
 from coordinatord.monitoring.exporter.choice import Choice
 from coordinatord.monitoring.exporter.reading import Reading
 from coordinatord.monitoring.exporter.watcher import Watcher
+from coordinatord.monitoring.offsets_log.source.segments import SourceError
+from coordinatord.monitoring.offsets_log.source.share_state_topic import ShareStates
 from coordinatord.testing import Kafka
 from kafka_wire.errors import ErrorCode
 from tests.server.control.world import TOPIC
@@ -105,6 +107,25 @@ def test_deliveries_of_a_share_group(kafka: Kafka, watcher: Watcher) -> None:
     group = group_of(watcher)
     assert group is not None
     assert group.verdict.why == "1 unread: delivery count 3 of limit 4 at offset 1: a suspected poison record"
+
+
+def test_the_lag_is_shown_where_the_stored_states_are_refused(
+    kafka: Kafka, watcher: Watcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise SourceError("b:9092 does not let this user read __share_group_state")
+
+    monkeypatch.setattr(ShareStates, "read", refuse)
+    member = Member(kafka, "picker")
+    until_fetched(member, kafka.share_group(GROUP))
+    assert member.acknowledge(1, 1, ACCEPT) is ErrorCode.NONE
+    wait_until(lambda: lag_of(watcher) == 2, "the lag that the cluster counts")
+    looks = watcher.looks
+    wait_until(lambda: watcher.looks > looks + 1, "two further samples")
+    group = group_of(watcher)
+    assert group is not None
+    assert not group.deliveries
+    assert watcher.is_up
 
 
 def test_other_groups_are_shown_where_share_groups_are_refused(

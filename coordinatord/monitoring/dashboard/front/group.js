@@ -43,7 +43,7 @@ const shareWindow = (group, now) => {
   const cells = row => [[link("topic", row.topic), `-${row.partition}`], row.start_offset == null ? "not begun" : count(row.start_offset),
     count(row.acquired), count(row.done), count(row.archived), count(row.redelivered),
     row.suspected ? [el("span", {class: "badge bad"}, count(row.suspected)), ` from offset ${count(row.suspected_at)}`] : "0",
-    row.at_offset == null ? "–" : `${count(row.most_deliveries)} at offset ${count(row.at_offset)}`, ago(row.changed_ms, now)];
+    row.at_offset == null ? "–" : `${count(row.most_deliveries)} at offset ${count(row.at_offset)}`, row.changed_ms == null ? "?" : ago(row.changed_ms, now)];
   return [table("window", "Share window", known(head), group.window.map(row => known(cells(row)))),
     group.redelivered == null ? null : el("p", {class: "soft small"}, `${plural(group.redelivered, "record")} delivered again, ${plural(group.archived, "record")} archived, since the watcher started`)];
 };

@@ -38,14 +38,14 @@ Value = ShareSnapshotValue | ShareUpdateValue | None
 
 
 def state_records(
-    options: Options, starts: dict[int, int], is_wanted: Callable[[str], bool]
+    options: Options, starts: dict[int, int], is_wanted: Callable[[str], bool], *, exists: bool = False
 ) -> Iterator[tuple[SharePartition, Value, int]]:
     """Return the records of the wanted groups with their times in ms, in the order of each partition of the topic.
     Records of types that Kafka 4.4 does not write are skipped. `starts` are the offsets to begin at, by partition; they
-    are moved behind each record. Raises SourceError.
+    are moved behind each record. `exists` states that the cluster has share groups. Raises SourceError.
     """
     options = replace(options, partitions=None)  # a share partition has its place by its own hash, not by its group's
-    for at, offset, time_ms, key, value in records_of(options, SHARE_STATE_TOPIC, starts):
+    for at, offset, time_ms, key, value in records_of(options, SHARE_STATE_TOPIC, starts, exists=exists):
         starts[at] = offset + 1
         try:
             record_type, group_id, topic_id, partition = decode_key(key or b"")
@@ -72,9 +72,13 @@ class ShareStates:
     _replayed: dict[SharePartition, Replayed] = field(default_factory=dict)
     _is_counting: bool = False
 
-    def read(self) -> dict[SharePartition, Replayed]:
-        """Read what is new; return all share partitions that exist. Raises SourceError."""
-        for place, value, time_ms in state_records(self.options, self._starts, self.is_wanted):
+    def read(self, *, exists: bool = True) -> dict[SharePartition, Replayed]:
+        """Read what is new; return all share partitions that exist. `exists` states that the cluster has share groups.
+        Raises SourceError.
+        """
+        for place, value, time_ms in state_records(
+            self.options, self._starts, self.is_wanted, exists=exists
+        ):  # fmt: skip
             replayed = self._replayed.setdefault(place, Replayed())
             if self._is_counting and value is not None:
                 before = replayed.state()

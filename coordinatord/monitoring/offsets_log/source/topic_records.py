@@ -27,14 +27,16 @@ class TopicRecord(NamedTuple):
     value: bytes | None
 
 
-def records_of(options: Options, topic: str, starts: Mapping[int, int], remedy: str = "") -> Iterator[TopicRecord]:
+def records_of(
+    options: Options, topic: str, starts: Mapping[int, int], remedy: str = "", *, exists: bool = False
+) -> Iterator[TopicRecord]:
     """Return the records of the topic's selected partitions from the offsets in `starts` on, in order within each.
-    `remedy` ends the message about a damaged segment; {0} in it is the name of the segment's directory. Raises
-    SourceError.
+    `remedy` ends the message about a damaged segment; {0} in it is the name of the segment's directory. `exists` states
+    that the cluster has the topic: a broker that does not show it then refuses it to the user. Raises SourceError.
     """
     options = replace(options, topic=topic)
     if options.bootstrap is not None:
-        return _of_broker(options, starts)
+        return _of_broker(options, starts, exists=exists)
     if options.store is not None:
         return _of_store(options, options.store, starts)
     return _of_directories(options, starts, remedy)
@@ -85,7 +87,7 @@ def _of_log(log: Log, partition: int, start: int, remedy: str) -> Iterator[Topic
             return  # the broker is writing its end
 
 
-def _of_broker(options: Options, starts: Mapping[int, int]) -> Iterator[TopicRecord]:
+def _of_broker(options: Options, starts: Mapping[int, int], *, exists: bool) -> Iterator[TopicRecord]:
     """Return records up to the partitions' present ends. Records that retention has removed are skipped, and partitions
     that have no leader now: in an outage the others are shown.
     """
@@ -93,8 +95,9 @@ def _of_broker(options: Options, starts: Mapping[int, int]) -> Iterator[TopicRec
 
     assert options.bootstrap is not None
     topic = options.topic
-    with Cluster(options.bootstrap, options.broker, options.patience_s) as cluster:
-        # None from a cluster without the topic, or for a user without permission to read it.
+    # Of a topic that it does not have, a broker also answers that the user may not describe it.
+    required = [topic] if exists else []
+    with Cluster(options.bootstrap, options.broker, options.patience_s, *required) as cluster:
         wanted = [(topic, number) for number in cluster.partitions(topic) if _is_wanted(options, number)]
         for (_, partition), (_, end) in sorted(cluster.bounds(wanted).items()):
             offset = starts.get(partition, 0)

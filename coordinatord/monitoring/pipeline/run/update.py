@@ -38,6 +38,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from coordinatord.monitoring.analysis.consumer_group import METADATA
+from coordinatord.monitoring.analysis.share_log import MEMBERS
 from coordinatord.monitoring.offsets_log.decode.row_types import KINDS, QUARANTINE
 from coordinatord.monitoring.offsets_log.source.ledger_topic import Entry, ledger_of
 from coordinatord.monitoring.offsets_log.source.options import name_list, read_options
@@ -96,12 +97,13 @@ LEDGER_STEP = 32 << 20
 
 @dataclass(slots=True)
 class Summary:
-    """The work of a run: new rows by kind, rows by table now, seconds."""
+    """The work of a run: new rows by kind, rows by table now, seconds; and sentences on what is missing, and why."""
 
     new: dict[str, int] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     buckets: int = 0
     seconds: float = 0.0
+    missing: list[str] = field(default_factory=list)
 
     def count(self, counts: dict[str, int]) -> None:
         """Count the records of a micro-batch, by kind."""
@@ -179,7 +181,7 @@ def refresh(
             log_directories=job.log_directories,
             buckets=buckets,
             wanted=names,
-            shared=partial(_shared, job),
+            shared=partial(_shared, job, summary),
         )
 
     names = job.tables or tuple(TABLES)
@@ -294,10 +296,19 @@ def _learn_names(job: Job) -> None:
     keep_names(job.out, found)
 
 
-def _shared(job: Job) -> Shared:
-    """Read the share partitions of the chosen groups and topics, all of their records. Raises SourceError."""
+def _shared(job: Job, summary: Summary) -> Shared:
+    """Read the share partitions of the chosen groups and topics, all of their records. Raises SourceError; a user who
+    may not read them has no share partitions, which the summary says.
+    """
     options = read_options(job.source.options)
-    replayed = ShareStates(options, options.wanted.has_group).read()
+    has_groups = any((job.out / "facts" / MEMBERS).glob("batch=*"))
+    try:
+        replayed = ShareStates(options, options.wanted.has_group).read(exists=has_groups)
+    except SourceError as error:
+        if options.bootstrap is None:
+            raise
+        summary.missing.append(f"share groups are missing in the tables: {error}")
+        return Shared()
     if not replayed:
         return Shared()
     names = read_names(job.out)

@@ -42,8 +42,8 @@ COLUMNS = (
     Column(
         "delivery_complete",
         "bigint",
-        "records from the start offset on that are acknowledged or archived, as the cluster has counted (Kafka 4.3), "
-        "or as they are stored (Kafka 4.2)",
+        "records from the start offset on that are acknowledged or archived, as the cluster has counted, or, if it has "
+        "not, as they are stored",
     ),
     Column("acknowledged", "bigint", "records from the start offset on that are stored as acknowledged"),
     Column("archived", "bigint", "records from there on that were rejected, or delivered as often as the limit allows"),

@@ -263,7 +263,7 @@ def test_a_share_group_has_its_window(tab: Tab, served: Served) -> None:
     window = PLACES.replace("#places", "#window")
     assert tab.run(window) == [
         ["jobs-0", "100", "5", "3", "5", "2 from offset 105", "4 at offset 105", "2 d ago"],
-        ["jobs-1", "not begun", "0", "0", "0", "0", "–", "never"],
+        ["jobs-1", "not begun", "0", "0", "0", "0", "–", "?"],
     ]
     assert (
         "7 records delivered again, 1 record archived, since the watcher started"
