@@ -24,6 +24,7 @@ from coordinatord.monitoring.admin.groups import Group, Listed, Member
 from coordinatord.monitoring.admin.topics import Partition, Topic
 from kafka_wire.api.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from tests.daemon import Daemon, free_port, running
+from tests.support.waiting import wait_until
 
 COMMITTED = {("orders", 0): 3, ("orders", 1): 6}
 RECORDS = 10
@@ -299,10 +300,7 @@ def test_a_group_with_members_is_left_alone(here: Here) -> None:
     thread = threading.Thread(target=consume)
     thread.start()
     try:
-        deadline_s = time.monotonic() + 60
-        while not any(row["assigned"] for row in here.rows("groups", "members", "busy")):
-            assert time.monotonic() < deadline_s
-            time.sleep(0.1)
+        wait_until(lambda: any(row["assigned"] for row in here.rows("groups", "members", "busy")), timeout_s=60)
         why = "coordinatord: group busy is Stable and not reset: it has till on 127.0.0.1. Stop them first.\n"
         assert here("groups", "reset-offsets", "busy", "--all-topics", "--to-latest", "--execute", status=1) == why
         assert "not deleted: it has till on 127.0.0.1" in here("groups", "delete", "busy", "--execute", status=1)

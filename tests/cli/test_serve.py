@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, wait_until
 
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -72,10 +72,7 @@ def test_it_says_where_it_listens_becomes_ready_and_ends_well(start: Start, tmp_
     host, _, port = address.rpartition(":")
     socket.create_connection((host, int(port)), timeout=PATIENCE_S).close()
 
-    deadline_s = time.monotonic() + PATIENCE_S
-    while readiness(line["admin"]) != (200, {"state": "ready", "reasons": []}):
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
+    wait_until(lambda: readiness(line["admin"]) == (200, {"state": "ready", "reasons": []}))
     with urllib.request.urlopen(line["admin"] + "metrics", timeout=PATIENCE_S) as answer:
         assert b"coordinatord_ready 1.0" in answer.read()
 

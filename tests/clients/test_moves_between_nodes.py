@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, wait_until
 
 for library in ("kafka", "aiokafka", "confluent_kafka", "faststream.kafka"):
     pytest.importorskip(library)
@@ -38,10 +38,7 @@ def kafka() -> Iterator[Kafka]:
 
 
 def until(holds: Callable[[], object], what: Callable[[], object]) -> None:
-    ends_s = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < ends_s, f"not in time: {what()}"
-        time.sleep(0.01)
+    wait_until(holds, seen=what)
 
 
 def read_and_committed(kafka: Kafka, word: str, groups: dict[str, list[list[bytes]]]) -> None:

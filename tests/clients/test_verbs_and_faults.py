@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, wait_until
 
 for library in ("kafka", "aiokafka", "confluent_kafka", "faststream.kafka"):
     pytest.importorskip(library)
@@ -240,7 +240,7 @@ def goes_on(kafka: Kafka, values: list[bytes], group: str) -> None:
     value = f"for {group} after {len(kafka.records(TOPIC))}"
     kafka.put(TOPIC, [value])
     end = kafka.end_offsets(TOPIC)
-    until(lambda: value.encode() in values)
+    wait_until(lambda: value.encode() in values)
     kafka.group(group).until(lambda _: kafka.committed(group) == end, what=f"{end} committed")
 
 
@@ -258,10 +258,3 @@ def until_asked(kafka: Kafka, group: Group, api: str) -> None:
     """Wait until the group is asked once more."""
     with kafka.delay(api, 0, group=group.group_id) as fault:
         fault.arrived()
-
-
-def until(holds: Callable[[], object]) -> None:
-    ends = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < ends, "not in time"
-        time.sleep(0.005)

@@ -26,6 +26,7 @@ from coordinatord.monitoring.offsets_log.source.tail import check_kept
 from coordinatord.transport.cluster.partitioner import partition_for
 from tests.daemon import free_port
 from tests.reference.broker import KafkaBroker, prepare_broker, running_broker, wait_until_serving
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.reference, pytest.mark.timeout(600)]
 
@@ -59,10 +60,7 @@ class Outage:
 
 
 def until(holds: Callable[[], object], what: str) -> None:
-    deadline_s = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < deadline_s, what
-        time.sleep(0.3)
+    wait_until(holds, what, timeout_s=WAIT_S)
 
 
 def leaders(bootstrap: str, topic: str) -> dict[int, int]:

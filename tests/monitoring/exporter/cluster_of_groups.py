@@ -20,6 +20,7 @@ from kafka.structs import OffsetAndMetadata
 
 from tests.reference.broker import KafkaBroker, running_broker, wait_until_serving
 from tests.reference.test_tools_in_an_outage import join_share_group, join_streams_group, leaders, second_broker
+from tests.support.waiting import wait_until
 
 WINDOW_S = 30
 """Of the rules. The pause between two runs of the pipeline may be longer or shorter than it."""
@@ -240,10 +241,7 @@ def commit_on_a_lost_broker(broker: KafkaBroker, directory: Path, admin: KafkaAd
         commit(broker, group, "away", 3)
     finally:
         lost.stop(kill=True)
-    deadline = time.monotonic() + WAIT_S
-    while leaders(broker.bootstrap, "away").get(0) != -1:
-        assert time.monotonic() < deadline, "the partition has a leader"
-        time.sleep(0.3)
+    wait_until(lambda: leaders(broker.bootstrap, "away").get(0) == -1, "no leader", timeout_s=WAIT_S)
 
 
 @contextmanager

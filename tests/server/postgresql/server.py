@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.daemon import free_port
+from tests.support.waiting import wait_until
 
 ROLE = "coordinatord"
 """A role without any right but to log in; it owns the database."""
@@ -131,10 +132,8 @@ class Server:
         pids = self._pids()
         self.signal(signal.SIGKILL)
         self._process.wait(WAIT_S)
-        deadline_s = time.monotonic() + WAIT_S
-        while any(runs(pid) for pid in pids):  # the next start refuses the shared memory of one that still ends
-            assert time.monotonic() < deadline_s, f"one of {pids} does not end"
-            time.sleep(0.01)
+        # The next start refuses the shared memory of one that still ends.
+        wait_until(lambda: not any(runs(pid) for pid in pids), f"{pids} to end", timeout_s=WAIT_S)
         with contextlib.suppress(FileNotFoundError):
             (self.directory / "data" / "postmaster.pid").unlink()
 

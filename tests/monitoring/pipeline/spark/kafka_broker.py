@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from kafka.structs import OffsetAndMetadata
 from coordinatord.monitoring.offsets_log.source.segments import OFFSETS_TOPIC
 from tests.daemon import free_port
 from tests.reference import broker as reference
+from tests.support.waiting import wait_until
 
 READER, WORD, PLAIN_WORD = "reader", "correct-horse-scram", "correct-horse-plain"
 STRANGER, STRANGER_WORD = "stranger", "battery-staple"
@@ -140,7 +140,4 @@ def allow(admin: Any, topic: str) -> None:
 
 
 def wait(done: Any, what: str, seconds: float = 180) -> None:
-    deadline = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
-        time.sleep(0.05)
+    wait_until(done, what, timeout_s=seconds)

@@ -25,6 +25,7 @@ from kafka.structs import OffsetAndMetadata
 
 from tests.clients.librdkafka import admin_client
 from tests.reference.broker import KafkaBroker
+from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[4]
 PATIENCE_S = 400
@@ -173,10 +174,7 @@ class Member:
 
 
 def wait(done: Callable[[], bool], what: Callable[[], str]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not done():
-        assert time.monotonic() < deadline, f"waited in vain for {what()}"
-        time.sleep(0.02)
+    wait_until(done, seen=what)
 
 
 @dataclass(slots=True)

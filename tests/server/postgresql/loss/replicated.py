@@ -18,6 +18,7 @@ from pathlib import Path
 from tests.server.postgresql.loss.cluster import Cluster
 from tests.server.postgresql.loss.proxy import Proxy
 from tests.server.postgresql.server import WAIT_S, Server
+from tests.support.waiting import wait_until
 
 SERVER_SETTINGS = ("wal_retrieve_retry_interval=100ms",)
 """A standby looks for its primary ten times a second: commits wait until it has found it."""
@@ -86,10 +87,7 @@ class Pair:
         self.primary.ask("postgres", "SELECT pg_reload_conf()")
 
     def _wait(self, server: Server, question: str, what: str) -> None:
-        deadline_s = time.monotonic() + WAIT_S
-        while server.ask("postgres", question) != [(True,)]:
-            assert time.monotonic() < deadline_s, f"waited {WAIT_S:g} s for {what}"
-            time.sleep(0.05)
+        wait_until(lambda: server.ask("postgres", question) == [(True,)], what, timeout_s=WAIT_S)
 
 
 @contextlib.contextmanager
