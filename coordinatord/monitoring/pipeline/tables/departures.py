@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from coordinatord.monitoring.analysis.group_epochs import generations
 from coordinatord.monitoring.analysis.members import how_they_went, lives
-from coordinatord.monitoring.pipeline.tables.group_log import commit_times, group_rows, read_group
+from coordinatord.monitoring.pipeline.tables.group_log import group_logs, read_groups
 from coordinatord.monitoring.pipeline.tables.inputs import Inputs, nothing
 
 
@@ -29,18 +29,15 @@ def _went(inputs: Inputs) -> DataFrame:
     schema = pa.schema([("group_id", pa.string()), ("how", pa.string())])
 
     def tell(rows: pa.Table, commits: pa.Table) -> pa.Table:
-        found = read_group(rows, commits, names, session_ms)
-        if found is None:
-            return schema.empty_table()
-        of_group = [
-            life for log in (found.generations, list(generations(found.epochs))) for life in lives(log, found.commits)
-        ]
-        return pa.Table.from_pylist([{"group_id": found.group_id, "how": how_they_went(of_group)}], schema)
+        told = []
+        for found in read_groups(rows, commits, names, session_ms):
+            logs = (found.generations, list(generations(found.epochs)))
+            of_group = [life for log in logs for life in lives(log, found.commits)]
+            told.append({"group_id": found.group_id, "how": how_they_went(of_group)})
+        return pa.Table.from_pylist(told, schema)
 
     empty = [row["group_id"] for row in inputs.members.where(~F.col("has_members")).select("group_id").collect()]
     if not empty:
         return nothing(inputs.spark, "group_id string, how string")
     chosen = F.broadcast(inputs.spark.createDataFrame(pa.table({"group_id": pa.array(empty, pa.string())})))
-    rows = group_rows(inputs).join(chosen, "group_id", "semi").groupBy("group_id")
-    times = commit_times(inputs).join(chosen, "group_id", "semi").groupBy("group_id")
-    return rows.cogroup(times).applyInArrow(tell, "group_id string, how string")
+    return group_logs(inputs, chosen).applyInArrow(tell, "group_id string, how string")

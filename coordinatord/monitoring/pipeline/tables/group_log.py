@@ -5,7 +5,7 @@ rebalances and members.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -14,12 +14,14 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.group_ops import PandasCogroupedOps
 
 from coordinatord.monitoring.analysis import consumer_group
 from coordinatord.monitoring.analysis.generations import Commits, Generation, TopicPartition, generation_of
 from coordinatord.monitoring.analysis.group_epochs import Epoch, epochs
 from coordinatord.monitoring.offsets_log.decode.row_types import GROUP_GENERATIONS, RECORD
-from coordinatord.monitoring.pipeline.tables.inputs import Inputs
+from coordinatord.monitoring.pipeline.tables.inputs import Inputs, part_of
+from coordinatord.monitoring.pipeline.tables.table import by_group
 
 GENERATION_COLUMNS = (
     "tombstone",
@@ -80,15 +82,29 @@ def commit_times(inputs: Inputs) -> DataFrame:
     return inputs.commits.where("not tombstone").select("group_id", "topic", "partition", time)
 
 
-def read_group(rows: pa.Table, commits: pa.Table, names: Mapping[str, str], session_ms: int) -> GroupLog | None:
-    """Return one group's log from its rows of the two frames above; None if it has commits only."""
-    if not rows.num_rows:
-        return None
+def group_logs(inputs: Inputs, chosen: DataFrame | None = None) -> PandasCogroupedOps:
+    """Return the rows of the two frames above in parts, for `read_groups`: of all groups, or of those in `chosen`."""
+    frames = (group_rows(inputs), commit_times(inputs))
+    if chosen is not None:
+        frames = tuple(each.join(chosen, "group_id", "semi") for each in frames)
+    rows, times = (each.groupBy(part_of(F.col("group_id"))) for each in frames)
+    return rows.cogroup(times)
+
+
+def read_groups(rows: pa.Table, commits: pa.Table, names: Mapping[str, str], session_ms: int) -> Iterator[GroupLog]:
+    """Yield the logs of groups from their rows of the two frames; groups with commits only have none."""
+    times = dict(by_group(commits, "topic", "partition", "time_ms"))
     # The ledger's records have no offset here, and come in any order.
-    found = rows.sort_by([("log_offset", "ascending")]).to_pylist()
+    for group_id, own in by_group(rows, "log_offset"):
+        yield _read_group(group_id, own.to_pylist(), times.get(group_id), names, session_ms)
+
+
+def _read_group(
+    group_id: str, found: list[dict[str, Any]], commits: pa.Table | None, names: Mapping[str, str], session_ms: int
+) -> GroupLog:
     texts = [(row["kind"], json.loads(row["text"])) for row in found if row["kind"] != GROUP_GENERATIONS]
     return GroupLog(
-        found[0]["group_id"],
+        group_id,
         [generation_of(row) for row in found if row["kind"] == GROUP_GENERATIONS],
         epochs((each for each in texts if each[0] != LEDGER), names, session_ms),
         [record for kind, record in texts if kind == LEDGER],
@@ -96,11 +112,10 @@ def read_group(rows: pa.Table, commits: pa.Table, names: Mapping[str, str], sess
     )
 
 
-def _commits(table: pa.Table) -> Commits:
-    """Return the commits of one group, from the columns topic, partition, time_ms."""
+def _commits(table: pa.Table | None) -> Commits:
+    """Return the commits of one group, from the columns topic, partition, time_ms, in this order."""
     times: dict[TopicPartition, Any] = {}
-    if table.num_rows:
-        table = table.sort_by([("topic", "ascending"), ("partition", "ascending"), ("time_ms", "ascending")])
+    if table is not None:
         topics = table["topic"].combine_chunks().dictionary_encode()
         codes, partitions = topics.indices.to_numpy(), table["partition"].to_numpy()
         changes = np.flatnonzero((np.diff(codes) != 0) | (np.diff(partitions) != 0)) + 1

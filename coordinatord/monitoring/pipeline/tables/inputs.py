@@ -52,6 +52,15 @@ FACTS = (
 LEDGER_DDL = "ledger_partition int, ledger_offset bigint, group_id string, record string"
 
 
+PARTS = 256
+"""Number of parts in which groups are passed to Python: one call for each group would cost more than its work."""
+
+
+def part_of(group_id: Any) -> Any:
+    """Return the part of a group, as a column."""
+    return F.pmod(F.xxhash64(group_id), F.lit(PARTS)).alias("part")
+
+
 def bucket_of(group_id: Any) -> Any:
     """Return the bucket of a group, as a column; null for rows without a group."""
     return F.pmod(F.xxhash64(group_id), F.lit(BUCKETS)).cast("int")
@@ -296,10 +305,10 @@ class Inputs:
 
     def table(self, name: str) -> DataFrame:
         """Return another table, of the same buckets."""
-        return self.once(name, lambda: self._tables[name].build(self).select(*self._tables[name].names))
+        return self._tables[name].build(self).select(*self._tables[name].names)
 
     def once(self, name: str, build: Callable[[], DataFrame]) -> DataFrame:
-        """Return the result of `build`, which is called once, however many tables need it."""
+        """Return the result of `build`, which is called and computed once, however many tables need it."""
         with self._locks[name]:
             if name not in self._built:
                 self._built[name] = build().persist()

@@ -6,7 +6,6 @@ One pass over all commits for a partition, with the curve of its end offset, ser
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,8 @@ from coordinatord.monitoring.analysis.status import ALARMING, Members
 from coordinatord.monitoring.offsets_log.source.end_offsets import RecordTimes
 from coordinatord.monitoring.pipeline.source.partition_ends import tail_of
 from coordinatord.monitoring.pipeline.tables.departures import members_now
-from coordinatord.monitoring.pipeline.tables.inputs import Inputs
-from coordinatord.monitoring.pipeline.tables.table import Column, Table, arrow_schema
+from coordinatord.monitoring.pipeline.tables.inputs import Inputs, part_of
+from coordinatord.monitoring.pipeline.tables.table import Column, Table, arrow_schema, by_group
 
 WHERE = (
     Column("group_id", "string", ""),
@@ -173,7 +172,7 @@ def per_partition(inputs: Inputs, told: PerGroup) -> DataFrame:
         if commits.num_rows:
             topic, number = commits["topic"][0].as_py(), commits["partition"][0].as_py()
             partition = partition_of(topic, number, next(iter(endings.slice(0, 1).to_pylist()), None))
-            for group_id, members, kept in _by_group(commits):
+            for group_id, members, kept in _commits(commits):
                 rows += told(group_id, kept, partition, members)
         columns = zip(*rows, strict=True) if rows else [()] * len(schema)
         return pa.table([pa.array(each, field.type) for each, field in zip(columns, schema, strict=True)], schema)
@@ -199,29 +198,25 @@ NONE = -1
 """Value in place of the committed offset, in the row of a tombstone."""
 
 
-def _by_group(rows: pa.Table) -> Iterator[tuple[str, Members, list[Commit]]]:
+def _commits(rows: pa.Table) -> Iterator[tuple[str, Members, list[Commit]]]:
     """Yield each group with an offset, or with a member that has the partition: its commits since its last tombstone,
     in the order of the log.
     """
-    rows = rows.sort_by([("group_id", "ascending"), ("log_offset", "ascending")])
-    groups = rows["group_id"].combine_chunks().dictionary_encode()
-    offsets, times_ms = rows["committed_offset"].to_numpy(), rows["effective_ms"].to_numpy()
-    log_offsets = rows["log_offset"].to_numpy()
-    changes = np.flatnonzero(np.diff(groups.indices.to_numpy())) + 1
-    for start, end in pairwise([0, *changes.tolist(), rows.num_rows]):
-        tombstones = np.flatnonzero(offsets[start:end] == NONE)
-        since = start + int(tombstones[-1]) + 1 if len(tombstones) else start
-        both = zip(offsets[since:end].tolist(), times_ms[since:end].tolist(), strict=True)
+    for group_id, own in by_group(rows, "log_offset"):
+        offsets, times_ms = own["committed_offset"].to_numpy(), own["effective_ms"].to_numpy()
+        tombstones = np.flatnonzero(offsets == NONE)
+        since = int(tombstones[-1]) + 1 if len(tombstones) else 0
+        both = zip(offsets[since:].tolist(), times_ms[since:].tolist(), strict=True)
         kept = [Commit(offset, committed_ms, None) for offset, committed_ms in both]
-        if kept or log_offsets[start] == ASSIGNED:
+        if kept or own["log_offset"][0].as_py() == ASSIGNED:
             has_any, empty_ms, how, topics = (
-                rows[name][start].as_py() for name in ("has_members", "empty_ms", "how", "topics")
+                own[name][0].as_py() for name in ("has_members", "empty_ms", "how", "topics")
             )
-            members = Members(has_any, empty_ms, how, None if topics is None else frozenset(topics))
-            yield groups.dictionary[groups.indices[start].as_py()].as_py(), members, kept
+            yield group_id, Members(has_any, empty_ms, how, None if topics is None else frozenset(topics)), kept
 
 
-def _one_pass(inputs: Inputs) -> DataFrame:
+def standings(inputs: Inputs) -> DataFrame:
+    """Return the rows of lag and status, each with its history: BOTH_COLUMNS and HISTORY_ARRAYS."""
     now_ms, rules, directories = inputs.now_ms, inputs.options.rules, inputs.log_directories
     step_ms = inputs.options.history_step_ms if inputs.wants(OF_HISTORY) else None
 
@@ -239,7 +234,7 @@ def _one_pass(inputs: Inputs) -> DataFrame:
 
 
 def _now(inputs: Inputs) -> DataFrame:
-    return _one_pass(inputs).drop(*HISTORY_ARRAYS)
+    return standings(inputs).drop(*HISTORY_ARRAYS)
 
 
 def _history(inputs: Inputs) -> DataFrame:
@@ -247,7 +242,7 @@ def _history(inputs: Inputs) -> DataFrame:
     names = [column.name for column in HISTORY_COLUMNS[len(WHERE) :]]
     columns = [F.col(f"_at.{array}").alias(name) for array, name in zip(HISTORY_ARRAYS, names, strict=True)]
     return (
-        _one_pass(inputs)
+        standings(inputs)
         .select("group_id", "topic", "partition", at)
         .select("group_id", "topic", "partition", *columns)
     )
@@ -257,11 +252,11 @@ def _groups(inputs: Inputs) -> DataFrame:
     schema = arrow_schema(GROUP_COLUMNS)
 
     def told(rows: pa.Table) -> pa.Table:
-        group = group_now([Now(**row) for row in rows.select(Now._fields).to_pylist()])
-        return pa.Table.from_pylist([group._asdict()], schema)
+        groups = (group_now([Now(**row) for row in own.to_pylist()]) for _, own in by_group(rows.select(Now._fields)))
+        return pa.Table.from_pylist([group._asdict() for group in groups], schema)
 
     ddl = ", ".join(f"`{column.name}` {column.type}" for column in GROUP_COLUMNS)
-    return _now(inputs).groupBy("group_id").applyInArrow(told, ddl)
+    return _now(inputs).groupBy(part_of(F.col("group_id"))).applyInArrow(told, ddl)
 
 
 LAG = Table("lag", "one row per group, topic and partition: now", LAG_COLUMNS, lambda inputs: _now(inputs), True)

@@ -17,7 +17,7 @@ from coordinatord.monitoring.analysis import members
 from coordinatord.monitoring.analysis.epoch_rebalances import epoch_rebalances
 from coordinatord.monitoring.analysis.group_epochs import generations
 from coordinatord.monitoring.analysis.rebalances import rebalances
-from coordinatord.monitoring.pipeline.tables.group_log import GroupLog, commit_times, group_rows, read_group
+from coordinatord.monitoring.pipeline.tables.group_log import GroupLog, group_logs, read_groups
 from coordinatord.monitoring.pipeline.tables.inputs import Inputs
 from coordinatord.monitoring.pipeline.tables.table import Column, arrow_schema, pick
 
@@ -37,16 +37,14 @@ def _all(inputs: Inputs, parts: Parts) -> DataFrame:
     schema = pa.schema([("group_id", pa.string()), ("part", pa.string()), *types.items()])
 
     def tell(rows: pa.Table, commits: pa.Table) -> pa.Table:
-        found = read_group(rows, commits, names, session_ms)
-        told = [] if found is None else list(_told(found, parts))
+        told = [row for found in read_groups(rows, commits, names, session_ms) for row in _told(found, parts)]
         return pa.Table.from_pylist(told, schema)
 
     nested = ", ".join(
         f"{name} struct<{', '.join(f'`{column.name}`: {column.type}' for column in columns[1:])}>"
         for name, columns in parts.items()
     )
-    rows = group_rows(inputs).groupBy("group_id").cogroup(commit_times(inputs).groupBy("group_id"))
-    return rows.applyInArrow(tell, f"group_id string, part string, {nested}")
+    return group_logs(inputs).applyInArrow(tell, f"group_id string, part string, {nested}")
 
 
 def _told(found: GroupLog, parts: Parts) -> Iterator[dict[str, Any]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from coordinatord.monitoring.pipeline.tables.inputs import Inputs
+from coordinatord.monitoring.pipeline.tables.inputs import Inputs, TableOptions, part_of
+from coordinatord.monitoring.pipeline.tables.lag import standings
 from coordinatord.monitoring.pipeline.tables.table import Column, Table
 
 COLUMNS = (
@@ -27,37 +30,64 @@ COLUMNS = (
 )
 
 
+DAY_MS = 86_400_000
+
+
 def _build(inputs: Inputs) -> DataFrame:
     options = inputs.options
-    history = inputs.table("lag_history")
+    ddl = ", ".join(f"`{column.name}` {column.type}" for column in COLUMNS)
+    history = standings(inputs).select("group_id", "_at_ms", "_lag", "_least_lag").where(F.size("_at_ms") > 0)
+    return history.groupBy(part_of(F.col("group_id"))).applyInArrow(lambda rows: days(rows, options), ddl)
+
+
+def days(rows: pa.Table, options: TableOptions) -> pa.Table:
+    """Return the days of groups. Each row is a partition's history, of one moment at least, as from `lag.standings`."""
+    groups = rows["group_id"].combine_chunks().dictionary_encode()
+    group_of = groups.indices.to_numpy()
+    lists = [rows[name].combine_chunks() for name in ("_at_ms", "_lag", "_least_lag")]
+    counts = lists[0].value_lengths().to_numpy()
+    at_ms, lag, least_lag = (each.flatten().to_numpy() for each in lists)
     # Partitions may have different steps: use the widest.
-    step = history.groupBy("group_id", "topic", "partition").agg(
-        F.when(F.count("*") > 1, (F.max("at_ms") - F.min("at_ms")) / (F.count("*") - 1)).alias("step_ms")
-    )
-    widest = step.groupBy("group_id").agg(
-        F.greatest(F.max("step_ms"), F.lit(float(options.history_step_ms))).cast("bigint").alias("step_ms")
-    )
-    moments = (
-        history.join(widest, "group_id")
-        .withColumn("moment", F.floor(F.col("at_ms") / F.col("step_ms")))
-        .groupBy("group_id", "step_ms", "moment")
-        .agg(F.max("lag").alias("lag"), F.max("least_lag").alias("least_lag"))
-        .where((F.col("lag") <= options.slo_lag) | (F.col("least_lag") > options.slo_lag))
-        .withColumn("day", F.to_date(F.timestamp_millis(F.col("moment") * F.col("step_ms"))))
-    )
-    good = F.sum((F.col("lag") <= options.slo_lag).cast("bigint"))
-    minutes = F.col("step_ms") / 60_000
-    budget = F.col("moments") * minutes * (1 - options.slo_target)
-    return (
-        moments.groupBy("group_id", "day", "step_ms")
-        .agg(F.count("*").alias("moments"), good.alias("good_moments"))
-        .withColumn("lag_target", F.lit(options.slo_lag).cast("bigint"))
-        .withColumn("good_minutes", F.col("good_moments") * minutes)
-        .withColumn("bad_minutes", (F.col("moments") - F.col("good_moments")) * minutes)
-        .withColumn("good_share", F.col("good_moments") / F.col("moments"))
-        .withColumn("budget_minutes", budget)
-        .withColumn("budget_left", 1 - F.col("bad_minutes") / F.col("budget_minutes"))
-    )
+    ends = np.cumsum(counts)
+    spans = at_ms[ends - 1] - at_ms[ends - counts]
+    step_ms = np.full(len(groups.dictionary), options.history_step_ms)
+    np.maximum.at(step_ms, group_of, spans // np.maximum(counts - 1, 1))
+
+    group = np.repeat(group_of, counts)
+    moment = at_ms // step_ms[group]
+    order = np.lexsort((moment, group))
+    group, moment, lag, least_lag = (each[order] for each in (group, moment, lag, least_lag))
+    starts = _starts(group, moment)
+    lag, least_lag = np.maximum.reduceat(lag, starts), np.maximum.reduceat(least_lag, starts)
+    is_known = (lag <= options.slo_lag) | (least_lag > options.slo_lag)
+    group, moment, lag = (each[is_known] for each in (group[starts], moment[starts], lag))
+
+    day = moment * step_ms[group] // DAY_MS
+    starts = _starts(group, day)
+    moments = np.diff(starts, append=len(day))
+    good = np.add.reduceat(lag <= options.slo_lag, starts, dtype=np.int64) if len(starts) else moments
+    group, day = group[starts], day[starts]
+    minutes = step_ms[group] / 60_000
+    budget, bad = moments * minutes * (1 - options.slo_target), (moments - good) * minutes
+    values = {
+        "group_id": groups.dictionary.take(pa.array(group)),
+        "day": pa.array(day.astype("datetime64[D]"), pa.date32()),
+        "lag_target": np.full(len(day), options.slo_lag),
+        "moments": moments,
+        "good_moments": good,
+        "good_minutes": good * minutes,
+        "bad_minutes": bad,
+        "good_share": good / moments,
+        "budget_minutes": budget,
+        "budget_left": 1 - bad / budget,
+    }
+    return pa.table(values)
+
+
+def _starts(*keys: np.ndarray) -> np.ndarray:
+    """Return the indexes at which any of the sorted keys begins a new value."""
+    changes = np.logical_or.reduce([np.diff(key, prepend=key[:1] - 1) != 0 for key in keys])
+    return np.flatnonzero(changes)
 
 
 SLO = Table("slo", "one row per group and day", COLUMNS, _build, True)

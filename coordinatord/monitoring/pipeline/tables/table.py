@@ -6,10 +6,12 @@ new records (see run/update.py), so the result must not depend on other groups.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
@@ -52,6 +54,18 @@ class Table:
 def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
     """Return the schema of columns of plain types."""
     return pa.schema([pa.field(column.name, TYPES[column.type]) for column in columns])
+
+
+def by_group(rows: pa.Table, *order: str) -> Iterator[tuple[str, pa.Table]]:
+    """Yield each group_id with its rows, sorted by the columns `order`."""
+    rows = rows.sort_by([(name, "ascending") for name in ("group_id", *order)])
+    if rows.num_rows:
+        groups = rows["group_id"].combine_chunks().dictionary_encode()
+        changes = np.flatnonzero(np.diff(groups.indices.to_numpy())) + 1
+        for group_id, (start, end) in zip(
+            groups.dictionary, pairwise([0, *changes.tolist(), rows.num_rows]), strict=True
+        ):
+            yield group_id.as_py(), rows.slice(start, end - start)
 
 
 def pick(table_columns: tuple[Column, ...], row: Any) -> tuple[Any, ...]:
