@@ -6,7 +6,6 @@ kind of work that is in progress. The shell measures time (`Budget`). The pure c
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from time import perf_counter
 
 SLICE_S = 0.004
@@ -28,17 +27,16 @@ SLICE_COSTLY_ITEMS = 50
 
 
 class Budget:
-    """The time that is left of a slice, which begins now. `clock` returns seconds."""
+    """The time that is left of a slice, which begins now."""
 
-    __slots__ = ("_clock", "_ends_s")
+    __slots__ = ("_ends_s",)
 
-    def __init__(self, seconds: float | None = None, clock: Callable[[], float] | None = None) -> None:
-        self._clock = perf_counter if clock is None else clock
-        self._ends_s = self._clock() + (SLICE_S if seconds is None else seconds)
+    def __init__(self, seconds: float | None = None) -> None:
+        self._ends_s = perf_counter() + (SLICE_S if seconds is None else seconds)
 
     def is_spent(self) -> bool:
         """Return whether other work must run now."""
-        return self._clock() >= self._ends_s
+        return perf_counter() >= self._ends_s
 
 
 class Work:

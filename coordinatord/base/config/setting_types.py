@@ -114,10 +114,10 @@ def optional_integer(
         number = _whole_number(value)
         if number is None:
             raise Unacceptable(f"must be a whole number, not {shown(value)}")
-        return _within(number, minimum, maximum)
+        return _within(number, minimum, LONG_MAX)
 
-    kind = f"int, {_range(minimum, maximum)}, or unset"
-    return _field(parse, kind, None, doc, "", aliases)  # type: ignore[no-any-return]
+    kind = f"int, {_range(minimum, LONG_MAX)}, or unset"
+    return _field(parse, kind, None, doc, "", ())  # type: ignore[no-any-return]
 
 
 def ratio(default: float, doc: str) -> float:
@@ -166,7 +166,6 @@ def choice(
     doc: str,
     *,
     ours: str = "",
-    aliases: tuple[str, ...] = (),
 ) -> str:
     """Declare a choice of a few words, in any case; the value is spelled as in `allowed`."""
     spelling = {word.lower(): word for word in allowed}
@@ -177,7 +176,7 @@ def choice(
             raise Unacceptable(f"must be {_either(allowed)}, not {shown(value)}")
         return word
 
-    return _field(parse, _either(allowed), default, doc, ours, aliases)  # type: ignore[no-any-return]
+    return _field(parse, _either(allowed), default, doc, ours, ())  # type: ignore[no-any-return]
 
 
 def words(
@@ -186,7 +185,6 @@ def words(
     *,
     allowed: tuple[str, ...] = (),
     ours: str = "",
-    aliases: tuple[str, ...] = (),
 ) -> tuple[str, ...]:
     """Declare a list: comma-separated text, or a TOML array."""
 
@@ -198,7 +196,7 @@ def words(
         return items
 
     kind = f"list of {_either(allowed)}" if allowed else "list"
-    return _field(parse, kind, default, doc, ours, aliases)  # type: ignore[no-any-return]
+    return _field(parse, kind, default, doc, ours, ())  # type: ignore[no-any-return]
 
 
 def parsed(

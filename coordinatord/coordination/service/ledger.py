@@ -32,6 +32,9 @@ from coordinatord.coordination.group.states import (
 from coordinatord.coordination.service.epoch_ledger import EndedEpoch, told_trigger, under_way
 from kafka_wire.records.rebalance_ledger import CLASSIC_VERSION, Outcome
 
+MAX_RECENT = 100
+"""Maximum number of records in a response."""
+
 MEMORY_BYTES = 4 * 1024 * 1024
 """Maximum bytes of the records kept for the admin page: several thousand typical ones."""
 
@@ -349,13 +352,13 @@ class Ledger:
         while self._recent_bytes > MEMORY_BYTES:
             self._recent_bytes -= len(self._recent.popleft()[1])
 
-    def recent(self, group_id: str | None = None, limit: int = 100) -> list[dict[str, Any]]:
+    def recent(self, group_id: str | None = None) -> list[dict[str, Any]]:
         """Return the latest records, newest first, of one group or of all groups. Other threads may call this."""
         # Each copy is atomic in the interpreter: another thread may be writing. In this order no record is missed.
         ended, recent = list(self._ended), self._recent.copy()
         fresh = [each.whole() for each in reversed(ended) if group_id is None or each.group_id == group_id]
         found = [record for name, record in reversed(recent) if group_id is None or name == group_id]
-        return [*fresh, *map(orjson.loads, found[:limit])][:limit]
+        return [*fresh, *map(orjson.loads, found[:MAX_RECENT])][:MAX_RECENT]
 
     def open(self, group: Group) -> dict[str, Any] | None:
         """Return the current data of a rebalance in progress; None when there is none."""

@@ -263,9 +263,9 @@ READERS: dict[type[Any], Callable[[Any, int], Group]] = {
 """The reader of a described group, by the request that describes groups of its type alone."""
 
 
-def who(group: Group, shown: int = 5) -> str:
+def who(group: Group) -> str:
     """Return the group's members in a few words."""
-    names = [each.name for each in group.members[:shown]]
+    names = [each.name for each in group.members[:5]]
     more = len(group.members) - len(names)
     return ", ".join(names) + (f" and {more} more" if more > 0 else "")
 

@@ -104,11 +104,11 @@ class Commits:
         first, last = max(0, bisect_right(times, from_ms) - 1), bisect_right(times, to_ms) + 1
         return max((int(b - a) for a, b in pairwise(times[first:last])), default=None)
 
-    def usual_gap(self, partition: TopicPartition, until_ms: int, among: int = 10) -> int | None:
-        """Return the median of the last few gaps before a time."""
+    def usual_gap(self, partition: TopicPartition, until_ms: int) -> int | None:
+        """Return the median of the last nine gaps before a time."""
         times = self.times.get(partition, ())
         index = bisect_right(times, until_ms)
-        recent = times[max(0, index - among) : index]
+        recent = times[max(0, index - 10) : index]
         gaps = sorted(int(b - a) for a, b in pairwise(recent))
         return gaps[len(gaps) // 2] if gaps else None
 

@@ -50,12 +50,10 @@ class Throttling:
         quotas: Quotas,
         now_ms: Callable[[], int],
         alarm: Callable[[int, Callable[[], object]], Alarm],
-        clock: Callable[[], float] = perf_counter,
     ) -> None:
         self._quotas = quotas
         self._now_ms = now_ms
         self._alarm = alarm
-        self._clock = clock
         #: number of rejected or delayed requests, by the kind of quota
         self.throttled: dict[str, int] = {}
 
@@ -133,9 +131,9 @@ class _Measured:
         if self._is_consumers_fetch:
             self._bound_fetch()
         is_silent = self._api_key == ApiKey.PRODUCE and self._request.acks == 0
-        self._began_s = throttling._clock()
+        self._began_s = perf_counter()
         response = handler(context, self._request)
-        self._spent_s = throttling._clock() - self._began_s
+        self._spent_s = perf_counter() - self._began_s
         if is_silent:
             throttle_ms = self._produced(throttling._now_ms())
             if throttle_ms and not context.connection.closed:
@@ -161,7 +159,7 @@ class _Measured:
         """Measure the response, which is about to be encoded, and set the throttle time in it."""
         context, throttling = self._context, self._throttling
         quotas, who, now_ms = throttling._quotas, _who(context), throttling._now_ms()
-        spent_s = throttling._clock() - self._began_s if self._spent_s is None else self._spent_s
+        spent_s = perf_counter() - self._began_s if self._spent_s is None else self._spent_s
         found = {
             REQUESTS: min(quotas.used(REQUESTS, *who, 100 * spent_s, now_ms), quotas.window_ms),
             MUTATIONS: 0 if context.admitted is None else context.admitted.throttle_ms,

@@ -49,9 +49,8 @@ Key = tuple[str, str, int]
 class GroupStatus:
     """The groups of an assembled daemon."""
 
-    def __init__(self, daemon: Assembled, limits: Limits = LIMITS) -> None:
+    def __init__(self, daemon: Assembled) -> None:
         self._daemon = daemon
-        self._limits = limits
         self._rules = Rules()
         self._lock = threading.Lock()
         self._view: View | None = None
@@ -102,9 +101,9 @@ class GroupStatus:
         actors = list(self._daemon.coordinator.actors.values())
         found: dict[str, GroupView] = {}
         endings: dict[TopicPartition, Ends] = {}
-        room, left_out = self._limits.partitions, 0
+        room, left_out = LIMITS.partitions, 0
         seen: set[Key] = set()
-        for actor in actors[: self._limits.groups]:
+        for actor in actors[: LIMITS.groups]:
             group = actor.group
             keys = self._committed(group)
             places = sorted(keys.union(*(places for _, places in self._members(group).values())))
@@ -120,7 +119,7 @@ class GroupStatus:
         self._shares.forget(now_ms)
         self._forget(found, seen, endings)
         told = [Ending(*place, ends.log_start_offset, ends.end_offset) for place, ends in sorted(endings.items())]
-        return View(now_ms, found, told, max(0, len(actors) - self._limits.groups), left_out)
+        return View(now_ms, found, told, max(0, len(actors) - LIMITS.groups), left_out)
 
     def _shared(self, group: Group, view: GroupView, endings: dict[TopicPartition, Ends], now_ms: int) -> GroupView:
         """Return the view of a share group with its share partitions."""

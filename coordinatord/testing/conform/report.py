@@ -85,12 +85,12 @@ def _table(head: str, rows: Sequence[Tally]) -> list[str]:
     return out
 
 
-def _one_line(outcome: Outcome, limit: int = 160) -> str:
+def _one_line(outcome: Outcome) -> str:
     told = outcome.summary()
     if not outcome.differing:
         return told
     more = len(outcome.differing) - 1
-    told = told if len(told) <= limit else told[: limit - 1] + "…"
+    told = told if len(told) <= 160 else told[:159] + "…"
     told += f" (and {more} more)" if more > 0 else ""
     return told + (" [as coordinatord]" if all(each.is_like_coordinatord for each in outcome.differing) else "")
 

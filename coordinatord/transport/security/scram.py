@@ -56,16 +56,16 @@ class Credential(NamedTuple):
     iterations: int
 
 
-def credential_of(mechanism: str, password: str, iterations: int = MIN_ITERATIONS) -> Credential:
+def credential_of(mechanism: str, password: str) -> Credential:
     """Return a password's credential, with a random salt. Takes some milliseconds. Bytes of the password that are not
     UTF-8 (`surrogateescape`) are kept as they are.
     """
     digest = _HASHES[mechanism]
     salt = secrets.token_bytes(SALT_BYTES)
-    salted = hashlib.pbkdf2_hmac(digest, password.encode("utf-8", "surrogateescape"), salt, iterations)
+    salted = hashlib.pbkdf2_hmac(digest, password.encode("utf-8", "surrogateescape"), salt, MIN_ITERATIONS)
     client_key = hmac.digest(salted, b"Client Key", digest)
     server_key = hmac.digest(salted, b"Server Key", digest)
-    return Credential(salt, hashlib.new(digest, client_key).digest(), server_key, iterations)
+    return Credential(salt, hashlib.new(digest, client_key).digest(), server_key, MIN_ITERATIONS)
 
 
 class _Begun(NamedTuple):

@@ -40,12 +40,12 @@ def set_create_time(batch: bytearray, max_timestamp_ms: int) -> None:
     write_crc(batch)
 
 
-def recompress(batch: Buffer, compression: Compression, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytearray:
+def recompress(batch: Buffer, compression: Compression) -> bytearray:
     """Return the batch compressed with another codec (a topic's compression.type)."""
     from kafka_wire.records.compressors import compress
 
     header = read_header(batch)
-    section = record_section(batch, 0, header, max_bytes)
+    section = record_section(batch, 0, header, MAX_DECOMPRESSED_BYTES)
     out = bytearray(batch[:HEADER_BYTES]) + compress(compression, section)
     _PREFIX.pack_into(out, 0, header.base_offset, len(out) - LENGTH_OVERHEAD)
     _ATTRIBUTES.pack_into(out, ATTRIBUTES_AT, header.attributes & ~CODEC_MASK | compression)

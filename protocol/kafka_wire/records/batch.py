@@ -173,13 +173,11 @@ def read_header(data: Buffer, pos: int = 0, end: int | None = None) -> BatchHead
     return BatchHeader._make(HEADER.unpack_from(data, pos))
 
 
-def iterate_batches(
-    data: Buffer, pos: int = 0, end: int | None = None, *, partial: bool = False
-) -> Iterator[tuple[int, BatchHeader]]:
+def iterate_batches(data: Buffer, *, partial: bool = False) -> Iterator[tuple[int, BatchHeader]]:
     """Yield (position, header) of each batch; records are not decoded. With `partial`, a batch cut off at the end is
     skipped (a Fetch response may end in one); otherwise it is an error.
     """
-    end = len(data) if end is None else end
+    pos, end = 0, len(data)
     while pos < end:
         try:
             header = read_header(data, pos, end)
