@@ -18,6 +18,7 @@ from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest
 from kafka_wire.api.list_transactions import ListTransactionsRequest
 from kafka_wire.api.metadata import MetadataRequest
 from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import iterate_batches, records
 from tests.compat.script import GROUP, PLAIN, TOPIC
 from tests.protocol.as_json import as_json
@@ -54,6 +55,11 @@ async def _everything(client: RawClient) -> dict[str, Any]:
     groups = await client.ask(ListGroupsRequest(), 5)
     group_ids = sorted(each.group_id for each in groups.groups)
     listed = await client.ask(ListTransactionsRequest(), 2)
+    for _ in range(1_000):  # while the transactions are loaded
+        if listed.error_code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            break
+        await asyncio.sleep(0.001)
+        listed = await client.ask(ListTransactionsRequest(), 2)
     txn_ids = sorted(each.transactional_id for each in listed.transaction_states)
     described = await client.ask(DescribeGroupsRequest(group_ids), 6)
     transactions = await client.ask(DescribeTransactionsRequest(txn_ids), 0)

@@ -219,6 +219,7 @@ def test_a_lookup_pauses(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         world.produce("orders", batch(b"", timestamp_ms=START_MS - number))
     world.produce("orders", batch(b"", timestamp_ms=START_MS + 21))
     monkeypatch.setattr(offsets, "BACKGROUND_SLICE_S", 0.0)
+    monkeypatch.setattr(times, "SLICE_ITEMS", 100)
     steps = lookup(world, START_MS + 21)
     jobs = 0
     step = next(steps)
