@@ -115,6 +115,12 @@ REASONS: Mapping[str, str] = {
     "GetOffsetShellTest": "it lists topics before `__consumer_offsets` exists; here the topic exists from the start",
     "BrokerApiVersionsCommandTest": "it compares the versions with those of its own client, which is of Kafka 4.3, and "
     "wants those that Kafka has not released yet; here they are those of Kafka 4.4",
+    "ConfigCommandIntegrationTest": "streams groups (KIP-1071) are not served and have no settings",
+    "ConfigCommandIntegrationTest.testClientMetricsConfigUpdate": "clients' metrics are not collected",
+    "ConfigCommandIntegrationTest.testNullStatusOnKraftCommandAlterClientMetrics": "clients' metrics are not collected",
+    "ConfigCommandIntegrationTest.testDynamicBrokerConfigUpdateUsingKraft": "it expects that a second thread of the "
+    "log cleaner needs a larger buffer; the cleaner here has neither",
+    "HandlingSourceTopicDeletionIntegrationTest": "one of its runs is a streams group (KIP-1071), which is not served",
     "PurgeRepartitionTopicIntegrationTest": "it sets `internal.segment.bytes`, which is for Kafka's own tests",
 }
 """Why tests that pass on Kafka do not here: by class and method, or by class."""
@@ -127,6 +133,9 @@ NOT_APPLICABLE: Mapping[str, str] = {
     "ResetConsumerGroupOffsetTest.testResetOffsetsWithPartitionNoneLeader": _BROKERS,
     "PlaintextConsumerCloseTest": "needs several brokers: a fetch of the other broker's empty partition is under way",
     "AutoTopicCreationTest": "needs several brokers, and a controller with other settings",
+    "ClientRebootstrapTest": _BROKERS,
+    "ConfigCommandIntegrationTest.testUpdateBrokerConfigNotAffectedByInvalidConfig": "looks into the broker: its "
+    "KafkaConfig",
     "ListOffsetsIntegrationTest": "needs several brokers: it moves a partition to another one",
 }
 """What tests want that fail here for want of it, and are not aborted: by class and method, or by class."""

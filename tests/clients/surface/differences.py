@@ -11,6 +11,7 @@ SCRAM = "a salt of fewer than 12 bytes is refused; Kafka takes any"
 REASSIGNMENTS = "a partition has one fixed replica: it cannot be reassigned"
 LOG_DIRS = "there is one log directory: nothing can be moved to another"
 QUORUM = "there is no KRaft quorum"
+CONTROLLERS = "there is no KRaft quorum, and so no controller that could be unregistered"
 FEATURES = "features that are not served are not listed, and cannot be changed"
 LOGGERS = "the levels of single loggers are not settings here"
 APIS = "APIs that are not served are not offered"
@@ -60,7 +61,8 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
         **admin(TOKENS, "renewDelegationToken", "expireDelegationToken"),
         **admin(REASSIGNMENTS, "alterPartitionReassignments"),
         **admin(LOG_DIRS, "alterReplicaLogDirs"),
-        **admin(QUORUM, "describeMetadataQuorum", "unregisterController: no such controller"),
+        **admin(QUORUM, "describeMetadataQuorum"),
+        **admin(CONTROLLERS, "unregisterController: no such controller"),
         **admin(MEMBERSHIP, "unregisterBroker: no such broker"),
         **admin(FEATURES, "describeFeatures", "updateFeatures"),
         **admin(LOGGERS, "describeConfigs: of a broker's loggers"),
