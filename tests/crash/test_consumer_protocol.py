@@ -8,7 +8,6 @@ on as if nothing had happened. None is fenced or forgotten, nobody is given what
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import random
 import sys
@@ -34,6 +33,7 @@ from tests.crash.test_sigkill import (
     READ_TOPIC,
     SETTINGS,
     Crashes,
+    outlived,
     seed,
     spread,
 )
@@ -299,14 +299,6 @@ def has_confluent_kafka() -> bool:
 def test_consumer_groups_survive_sigkill(tmp_path: Path, seed: int) -> None:
     """Raw members, and librdkafka's where confluent-kafka is installed."""
     daemon = Daemon(tmp_path, {**CONSUMER_SETTINGS, "log.flush": "always"})
-    daemon.start()
-    try:
-        summary = asyncio.run(survive(daemon, seed, 50, real=has_confluent_kafka()))
-        assert daemon.stop() == 0
-    finally:
-        if daemon.process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                daemon.kill()
-    assert not daemon.events(level="error"), daemon.events(level="error")
+    summary = outlived(daemon, survive(daemon, seed, 50, real=has_confluent_kafka()))
     assert daemon.events("log cleaned"), "the cleaner was never done with anything"
     print(summary)

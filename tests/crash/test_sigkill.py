@@ -11,8 +11,9 @@ import contextlib
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -329,6 +330,20 @@ async def survive(daemon: Daemon, seed: int, kills: int, *, real: bool) -> str:
     return crashes.summary(kills)
 
 
+def outlived(daemon: Daemon, story: Coroutine[Any, Any, str]) -> str:
+    """Run a story of crashes on a daemon, and stop it in order. No error is logged. Returns the story's summary."""
+    daemon.start()
+    try:
+        summary = asyncio.run(story)
+        assert daemon.stop() == 0
+    finally:
+        if daemon.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                daemon.kill()
+    assert not daemon.events(level="error"), daemon.events(level="error")
+    return summary
+
+
 @pytest.fixture
 def seed() -> int:
     return int(os.environ.get("COORDINATORD_CRASH_SEED") or 1)
@@ -348,14 +363,6 @@ def seed() -> int:
 )
 def test_what_was_acknowledged_survives_sigkill(tmp_path: Path, seed: int, kills: int, flush: str, real: bool) -> None:
     daemon = Daemon(tmp_path, {**SETTINGS, "log.flush": flush})
-    daemon.start()
-    try:
-        summary = asyncio.run(survive(daemon, seed, kills, real=real))
-        assert daemon.stop() == 0
-    finally:
-        if daemon.process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                daemon.kill()
-    assert not daemon.events(level="error"), daemon.events(level="error")
+    summary = outlived(daemon, survive(daemon, seed, kills, real=real))
     assert not daemon.events(level="warning", logger="coordinatord.broker.log.cleaner")
     print(summary)

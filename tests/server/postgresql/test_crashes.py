@@ -7,7 +7,6 @@ and kafka-python's group.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import secrets
 import shutil
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.test_sigkill import SETTINGS, Crashes
+from tests.crash.test_sigkill import SETTINGS, Crashes, outlived
 from tests.daemon import POLL_INTERVAL_S, Daemon, answers_api_versions, still_loads
 from tests.server.postgresql.server import Server
 from tests.support.waiting import PATIENCE_S
@@ -71,7 +70,6 @@ def test_what_was_acknowledged_survives_kills_of_node_and_database(tmp_path: Pat
     print(f"\nCOORDINATORD_CRASH_SEED={seed}")
     url = victim.make_database("crashes")
     daemon = Leader(tmp_path, {**SETTINGS, "storage": url, "storage.lease.ms": "6000"})
-    daemon.start()
 
     async def survive() -> str:
         crashes = StoreCrashes(daemon, seed, real=True)
@@ -92,13 +90,6 @@ def test_what_was_acknowledged_survives_kills_of_node_and_database(tmp_path: Pat
                 consumer.kill()
         return crashes.summary(KILLS)
 
-    try:
-        summary = asyncio.run(survive())
-        assert daemon.stop() == 0
-    finally:
-        if daemon.process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                daemon.kill()
-    assert not daemon.events(level="error"), daemon.events(level="error")
+    summary = outlived(daemon, survive())
     assert daemon.events("log cleaned"), "the cleaner was never done with anything"
     print(summary)
