@@ -78,7 +78,7 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
             looks = _looks(groups, given)
             shares, stored = _share_looks(given), Stored(ShareStates(looks.options, looks.options.wanted.has_group))
             found = looks.look(now_ms(), last=form != "watch")
-            _add_shares(found, given, shares, stored)
+            _add_shares(found, given, shares, stored, looks.ends)
             if form != "watch":
                 _tell_gaps(found)
             shared_partitions = share_rows(stored, found, shares.limits) if groups and form is None else []
@@ -148,13 +148,16 @@ def _share_looks(given: Mapping[str, Any]) -> Any:
     return ShareLooks(Rules(window_ms=given["window"] * 1000, min_lag=given["min_lag"]))
 
 
-def _add_shares(found: Any, given: dict[str, Any], shares: Any, stored: Any) -> None:
-    """Add the cluster's share groups to the snapshot: their lag is in no log. Without a cluster they stay unknown."""
-    if not given["bootstrap"] or not {*found.others.values()} & {"share"}:
+def _add_shares(found: Any, given: dict[str, Any], shares: Any, stored: Any, ends: str | None) -> None:
+    """Add the share groups to the snapshot: as the cluster counts their lag, or from the log. `ends` is the place of
+    the ends of partitions, for a log.
+    """
+    if not {*found.others.values()} & {"share"}:
+        return
+    if not given["bootstrap"]:
+        _add(found, _logged_shares(found, given, shares, stored, ends))
         return
     from coordinatord.monitoring.admin.connection import AdminError, Unreachable, cluster
-    from coordinatord.monitoring.analysis.groups import group_now
-    from coordinatord.monitoring.analysis.severity import judged, urgency
     from coordinatord.monitoring.offsets_log.source.options import broker_settings
 
     def is_wanted(name: str) -> bool:
@@ -166,10 +169,33 @@ def _add_shares(found: Any, given: dict[str, Any], shares: Any, stored: Any) -> 
     except (AdminError, Unreachable) as error:
         echo(f"share groups are missing here: {error}", err=True)
         return
-    for each in looked:
-        found.rows += each.rows
-        found.members[each.group_id] = each.members
-        found.groups.append(judged(each.group_id, group_now(each.rows) if each.rows else None, ()))
+    _add(found, {each.group_id: (each.members, each.rows) for each in looked})
+
+
+def _logged_shares(
+    found: Any, given: dict[str, Any], shares: Any, stored: Any, ends: str | None
+) -> dict[str, tuple[int, list[Any]]]:
+    from coordinatord.monitoring.offsets_log.lag.share_scan import share_groups
+    from coordinatord.monitoring.offsets_log.source.options import broker_settings
+
+    shared = {place: each for place, each in stored.read().items() if found.others.get(place.group_id) == "share"}
+    groups: dict[str, tuple[int, list[Any]]] = {}
+    if shared:
+        settings = broker_settings(broker_of(given))
+        for each in share_groups(stored.options, ends, settings, shared, found.at_ms, shares.rules):
+            groups.setdefault(each.now.group_id, (each.members, []))[1].append(each.now)
+    return groups
+
+
+def _add(found: Any, groups: Mapping[str, tuple[int, list[Any]]]) -> None:
+    """Add groups with their numbers of members and their rows to the snapshot."""
+    from coordinatord.monitoring.analysis.groups import group_now
+    from coordinatord.monitoring.analysis.severity import judged, urgency
+
+    for name, (members, rows) in groups.items():
+        found.rows += rows
+        found.members[name] = members
+        found.groups.append(judged(name, group_now(rows) if rows else None, ()))
     found.groups.sort(key=urgency)
     found.rows.sort(key=lambda row: (row.group_id, row.topic, row.partition))
 
@@ -236,7 +262,7 @@ def _watch(looks: Any, found: Any, groups: Sequence[str], given: dict[str, Any],
             time.sleep(interval)
             with shared():
                 found = looks.look(now_ms())
-                _add_shares(found, given, *shares)
+                _add_shares(found, given, shares[0], shares[1], looks.ends)
     except KeyboardInterrupt:
         echo("stopped", err=True)
 

@@ -32,8 +32,6 @@ class Stored:
         try:
             return self._states.read()
         except SourceError as error:
-            if self.options.bootstrap is None:
-                raise
             if str(error) != self._refused:
                 echo(sentence(f"deliveries of share groups are missing here: {error}"), err=True)
             self._refused = str(error)

@@ -40,7 +40,12 @@ from kafka_wire.records.consumer_group import (
 )
 from kafka_wire.records.control import ControlType
 from kafka_wire.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
-from kafka_wire.records.share_group import ShareGroupMetadataKey, ShareGroupMetadataValue
+from kafka_wire.records.share_group import (
+    ShareGroupMemberMetadataKey,
+    ShareGroupMemberMetadataValue,
+    ShareGroupMetadataKey,
+    ShareGroupMetadataValue,
+)
 from kafka_wire.records.share_state import ShareSnapshotValue, ShareStateKey, StateBatch, encode_key, encode_value
 from kafka_wire.records.streams_group import StreamsGroupMetadataKey, StreamsGroupMetadataValue
 from tests.daemon import REPOSITORY, free_port, running
@@ -272,14 +277,16 @@ def test_groups_of_other_types_without_offsets_are_named(tmp_path: Path) -> None
 
 
 def test_a_share_group_has_a_table_of_its_partitions(tmp_path: Path) -> None:
-    """A group without stored state, and other forms, have the sentence. The limit is in the metadata's log, the oldest
-    record of one partition in its own.
+    """Behind its rows, which other forms have, too; a group without stored state has a sentence. The limit is in the
+    metadata's log, the oldest record of one partition in its own.
     """
     day_ms = 24 * 3_600_000
     now_ms = int(time.time() * 1000)
     records = [
         encoded(11, 0, ShareGroupMetadataKey(name), ShareGroupMetadataValue(1, 0)) for name in ("sharers", "new")
     ]
+    member = ShareGroupMemberMetadataKey("sharers", "m"), ShareGroupMemberMetadataValue(None, "c", "/h", ["orders"])
+    records.append(encoded(10, 0, *member))
     write_segment(tmp_path / "__consumer_offsets-0", 0, [build_batch(records, 5)])
     states = [
         (
@@ -305,7 +312,8 @@ def test_a_share_group_has_a_table_of_its_partitions(tmp_path: Path) -> None:
             )
         ],
     )
-    write_segment(tmp_path / "orders-0", 0, [build_batch([(None, b"order")], now_ms - 4 * day_ms, 1_007)])
+    orders = [build_batch([(None, b"order")], now_ms - day * day_ms, at) for day, at in ((4, 1_007), (1, 1_029))]
+    write_segment(tmp_path / "orders-0", 0, orders)
     limit = ConfigRecord(32, "sharers", "share.delivery.count.limit", "6")
     write_segment(tmp_path / "__cluster_metadata-0", 0, [build_batch([(None, encode_record(limit, 0))], 5)])
     topic_id = base64.urlsafe_b64encode(b"o" * 16).decode().rstrip("=")
@@ -319,13 +327,39 @@ def test_a_share_group_has_a_table_of_its_partitions(tmp_path: Path) -> None:
         "sharers orders 1 - 0 0 - - 3 d ago",
     ]
     for named in ("sharers", "s*"):
-        told = lag(named, "--source", str(tmp_path))
-        assert [" ".join(line.split()) for line in told.splitlines()] == table
+        told = [" ".join(line.split()) for line in lag(named, "--source", str(tmp_path)).splitlines()]
+        assert told[-4:] == table
+        why = "10 unread: delivery count 4 of limit 6 at offset 1007: a suspected poison record"
+        assert told[3] == f"sharers poison record 10 4 d 1 - {why}"
+        assert told[6:9] == [
+            f"sharers {unknown} 0 3 - - - unknown the end of the partition is not known",
+            f"sharers orders 0 1,007 1,030 10 4 d poison record {why}",
+            "sharers orders 1 - - - - unknown the group has no start offset yet: no member has acknowledged a record",
+        ]
+    rows = json.loads(lag("sharers", "--json", "--source", str(tmp_path)))
+    assert [tuple(row[name] for name in ("topic", "committed_offset", "lag", "status")) for row in rows] == [
+        (unknown, 3, None, "unknown"), ("orders", 1_007, 10, "poison record"), ("orders", None, None, "unknown"),
+    ]  # fmt: skip
     without_state = (
         "coordinatord: group {0} is a share group, which commits no offsets: `coordinatord groups describe {0}`"
     )
     assert lag("new", "sharers", "--source", str(tmp_path), status=1).startswith(without_state.format("new"))
-    assert lag("sharers", "--json", "--source", str(tmp_path), status=1).startswith(without_state.format("sharers"))
+
+
+def test_damaged_states_of_share_groups_leave_the_other_groups(tmp_path: Path) -> None:
+    records = [
+        encoded(11, 0, ShareGroupMetadataKey("sharers"), ShareGroupMetadataValue(1, 0)),
+        encoded(1, 4, OffsetCommitKey("readers", "orders", 0), OffsetCommitValue(7, 0, "", 5)),
+    ]
+    write_segment(tmp_path / "__consumer_offsets-0", 0, [build_batch(records, 5)])
+    key = encode_key(ShareStateKey(0, "sharers", b"o" * 16, 0))
+    write_segment(tmp_path / "__share_group_state-0", 0, [build_batch([(key, b"\0")], 5)])
+    told = CliRunner().invoke(cli, ["lag", "--source", str(tmp_path)])
+    assert told.exit_code == 0, told.output
+    assert told.stderr.startswith(
+        "deliveries of share groups are missing here: offset 0 of __share_group_state-0 cannot be decoded: "
+    )
+    assert "readers" in told.stdout
 
 
 def test_what_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:

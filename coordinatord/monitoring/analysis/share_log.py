@@ -4,7 +4,7 @@ in the offsets log: for a source that counts no lag. The rules are those for loo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from coordinatord.monitoring.analysis.current_lag import Now, Partition, RecordTime, no_record_time
@@ -15,6 +15,19 @@ from coordinatord.monitoring.analysis.status import Rules
 
 MEMBERS = "share_group_member_metadata"
 """Records of the offsets log: a member of a share group, or, as a tombstone, that it is gone."""
+
+
+def member_counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[tuple[int, int]]]:
+    """Return the numbers of members of each group, with the times since which there were so many, from the rows of
+    MEMBERS: those of a group in the order of the log.
+    """
+    present: dict[str, set[str]] = {}
+    found: dict[str, list[tuple[int, int]]] = {}
+    for row in rows:
+        there = present.setdefault(row["group_id"], set())
+        (there.discard if row["tombstone"] else there.add)(row["member_id"])
+        found.setdefault(row["group_id"], []).append((row["timestamp_ms"], len(there)))
+    return found
 
 
 class Logged(NamedTuple):

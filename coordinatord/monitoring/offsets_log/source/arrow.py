@@ -32,10 +32,11 @@ def rows(kind: str, *paths: str, **options: Any) -> pa.RecordBatchReader:
     if paths:
         given["paths"] = json.dumps([str(path) for path in paths])
     asked = read_options({**given, "kind": kind})
-    return pa.RecordBatchReader.from_batches(KINDS[kind].schema, _batches(asked, kind))
+    return pa.RecordBatchReader.from_batches(KINDS[kind].schema, batches(asked, kind))
 
 
-def _batches(options: Options, kind: str) -> Iterator[pa.RecordBatch]:
+def batches(options: Options, kind: str) -> Iterator[pa.RecordBatch]:
+    """Yield the present rows of a kind. Raises SourceError."""
     tail = tail_of(options)
     for part in tail.plan(begins(tail), tail.ends()):
         for of_kind, batch in read_part(part, options.wanted):

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 
 from coordinatord.monitoring.analysis.current_lag import Partition
 from coordinatord.monitoring.analysis.generations import TopicPartition
-from coordinatord.monitoring.analysis.share_log import MEMBERS, Logged, logged
+from coordinatord.monitoring.analysis.share_log import MEMBERS, Logged, logged, member_counts
 from coordinatord.monitoring.analysis.share_state import DELIVERY_COUNT_LIMIT
 from coordinatord.monitoring.offsets_log.source.end_offsets import RecordTimes
 from coordinatord.monitoring.pipeline.tables.inputs import Inputs, Shared
@@ -109,13 +109,7 @@ def _endings(inputs: Inputs, topics: set[str]) -> dict[TopicPartition, Partition
 def _members(inputs: Inputs) -> dict[str, list[tuple[int, int]]]:
     columns = ("log_offset", "group_id", "member_id", "tombstone", "timestamp_ms")
     rows = inputs.facts(MEMBERS).select(*columns).toArrow().sort_by("log_offset")
-    present: dict[str, set[str]] = {}
-    found: dict[str, list[tuple[int, int]]] = {}
-    for row in rows.to_pylist():
-        there = present.setdefault(row["group_id"], set())
-        (there.discard if row["tombstone"] else there.add)(row["member_id"])
-        found.setdefault(row["group_id"], []).append((row["timestamp_ms"], len(there)))
-    return found
+    return member_counts(rows.to_pylist())
 
 
 SHARE_PARTITIONS = Table(

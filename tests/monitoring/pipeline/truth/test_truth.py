@@ -11,25 +11,22 @@ from typing import Any
 import pytest
 
 from coordinatord.monitoring.analysis.burrow import Commit
-from coordinatord.monitoring.analysis.current_lag import Now, Partition
+from coordinatord.monitoring.analysis.current_lag import Now
 from coordinatord.monitoring.analysis.generations import Commits, generation_of
 from coordinatord.monitoring.analysis.lag import history
 from coordinatord.monitoring.analysis.members import Event, events, lives
 from coordinatord.monitoring.analysis.offset_timeline import Point
 from coordinatord.monitoring.analysis.rebalances import Rebalance, rebalances
-from coordinatord.monitoring.analysis.share_log import logged
 from coordinatord.monitoring.analysis.status import Rules
 from coordinatord.monitoring.offsets_log.decode.projection import Wanted
 from coordinatord.monitoring.offsets_log.decode.row_types import GROUP_GENERATIONS
 from coordinatord.monitoring.offsets_log.lag.fold import KINDS
 from coordinatord.monitoring.offsets_log.lag.lag_scan import Looks
-from coordinatord.monitoring.offsets_log.source.end_offsets import RecordTimes, from_directories
+from coordinatord.monitoring.offsets_log.lag.share_scan import share_groups
 from coordinatord.monitoring.offsets_log.source.options import read_options
 from coordinatord.monitoring.offsets_log.source.ranges import plan, read
 from coordinatord.monitoring.offsets_log.source.segments import find_logs
-from coordinatord.monitoring.offsets_log.source.share_limits import delivery_limits
 from coordinatord.monitoring.offsets_log.source.share_state_topic import ShareStates
-from coordinatord.monitoring.offsets_log.source.topic_names import names_in_directories, topic_text
 from tests.monitoring.pipeline.truth.compare import Row, differences
 from tests.monitoring.pipeline.truth.members import MembersModel
 from tests.monitoring.pipeline.truth.model import Model
@@ -122,26 +119,11 @@ def test_share_partitions(seed: int, tmp_path: Path) -> None:
     shares.world.write(tmp_path)
     shares.write(tmp_path)
     options, now_ms = read_options({"paths": json.dumps([str(tmp_path)])}), shares.world.now_ms
-    names, ends = names_in_directories([str(tmp_path)]), from_directories([str(tmp_path)], now_ms)
-    partitions = {
-        (each.topic, each.partition): Partition.of(
-            each.topic, each.partition, each.ends, [*each.points, Point(each.end_offset, now_ms)]
-        )
-        for each in ends
-    }
-    limits, rows = delivery_limits(options, set(shares.members)), []
+    read = ShareStates(options, str).read()
+    found = [each.columns for each in share_groups(options, str(tmp_path), {}, read, now_ms, Rules())]
     model = ShareModel(shares).share_partitions()
     columns = tuple(next(iter(model.values())))
-    for place, replayed in ShareStates(options, str).read().items():
-        times = sorted({ms for ms, _, _ in shares.members[place.group_id]})
-        members = [(ms, shares.members_at(place.group_id, ms)) for ms in times]
-        found = logged(
-            place.group_id, partitions[names[topic_text(place.topic_id)], place.partition], replayed, members, now_ms,
-            rules=Rules(), limit=limits.get(place.group_id, 5), record_time=RecordTimes([str(tmp_path)]),
-        )  # fmt: skip
-        if found is None:  # deleted
-            continue
-        rows.append({name: found.columns[name] for name in columns})
+    rows = [{name: row[name] for name in columns} for row in found]
     wrong = differences("share_partitions", columns, rows, model, columns[:3])
     assert not wrong, "\n".join(wrong)
 
