@@ -25,7 +25,7 @@ from coordinatord.monitoring.pipeline.run.ingest import Job, begun, cause_of, ke
 from coordinatord.monitoring.pipeline.run.progress import Progress
 from coordinatord.monitoring.pipeline.run.run_lock import alone
 from coordinatord.monitoring.pipeline.run.update import Summary, check_state, read_table, refresh
-from coordinatord.monitoring.pipeline.tables.inputs import BUCKETS
+from coordinatord.monitoring.pipeline.source.stored_facts import BUCKETS
 
 POLL_S = 0.2
 STOP_PATIENCE_S = 120

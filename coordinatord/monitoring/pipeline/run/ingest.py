@@ -1,8 +1,9 @@
 """A run's input: the log's records, and the ends of partitions, as one stream that is stored batch by batch.
 
 Both are in one query with one checkpoint, so that `pipeline run` and `pipeline run --follow` can alternate on a
-directory, and the stream continues while there are no commits: that is when lag grows. A micro-batch repeated after a
-crash overwrites its files.
+directory, and the stream continues while there are no commits: that is when lag grows. The tasks that decode the log
+write its records to files (source/stored_facts.py), which move into place when the micro-batch is complete. One that is
+repeated after a crash overwrites its files.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import uuid
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,14 +26,20 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from coordinatord.monitoring.offsets_log.decode.row_types import KINDS
 from coordinatord.monitoring.offsets_log.source.end_offsets import is_place
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
 from coordinatord.monitoring.pipeline.source.frames import Source
 from coordinatord.monitoring.pipeline.source.partition_ends import ENDS_DDL, sampler
-from coordinatord.monitoring.pipeline.tables.inputs import FACTS, TableOptions, bucket_of
+from coordinatord.monitoring.pipeline.source.stored_facts import DIRECTORY, FILES, StoredFacts, part_name
+from coordinatord.monitoring.pipeline.tables.inputs import FACTS, TableOptions
 
 ENDS = "partition_ends"
+NEW = "_new"
+"""Directory of the files that tasks write, until the micro-batch is complete."""
+TASK_BYTES = 64 << 20
+"""About how many bytes of the log a task reads. Each task writes a file for each bucket, and each table opens them
+all.
+"""
 
 MERGE_SAMPLES = 64
 """Number of samples of partition ends that are kept in their own files before they are merged."""
@@ -62,7 +69,7 @@ class Job:
     tables: tuple[str, ...] = ()
     format: str = "parquet"
     is_small: bool | None = None
-    """True if the log has few records: stored rows pass through this process, in one query each. None: by its size."""
+    """True if the log has few records: tables' rows pass through this process, in one query each. None: by its size."""
 
     @property
     def log_directories(self) -> tuple[str, ...]:
@@ -71,8 +78,10 @@ class Job:
 
 
 def stream(spark: SparkSession, job: Job, now_ms: int | None = None) -> DataFrame:
-    """Return the log's rows of all stored kinds, and those of ENDS. `now_ms` replaces the clock."""
-    log = job.source.read_stream(spark, *FACTS)
+    """Return the files with the log's records of all stored kinds, and rows of ENDS. `now_ms` replaces the clock."""
+    spark.dataSource.register(StoredFacts)
+    options = {"splitBytes": str(TASK_BYTES)} | job.source.selected(FACTS) | {DIRECTORY: str((job.out / NEW).resolve())}
+    log = spark.readStream.format(StoredFacts.name()).options(**options).load()
     ends = sampler(
         spark, job.end_offsets, job.broker,
         is_directory=bool(job.log_directories), now_ms=now_ms, window_ms=job.options.rules.window_ms,
@@ -82,47 +91,34 @@ def stream(spark: SparkSession, job: Job, now_ms: int | None = None) -> DataFram
 
 
 def keep(rows: DataFrame, batch: int, out: Path) -> dict[str, int]:
-    """Store a micro-batch of `stream`. Returns the number of records by kind."""
-    rows.persist()
-    try:
-        counts = {row["kind"]: row["count"] for row in rows.groupBy("kind").count().collect()}
-        for kind in FACTS:
-            _write_facts(rows, kind, batch, out, has_rows=kind in counts)
-        if counts.pop(ENDS, 0):
-            _write_ends(rows.where(F.col("kind") == ENDS).select(f"{ENDS}.*"), out / "end_offsets" / f"{batch:09d}")
-    finally:
-        rows.unpersist()
-    return counts
-
-
-def keep_small(rows: DataFrame, batch: int, out: Path) -> dict[str, int]:
-    """Store a micro-batch of few records like `keep`, in one query, whose rows this process writes."""
-    of_groups = [F.col(f"{kind}.group_id") for kind in FACTS if "group_id" in KINDS[kind].schema.names]
-    table = rows.withColumn("bucket", F.coalesce(bucket_of(F.coalesce(*of_groups)), F.lit(0))).toArrow()
-    counts = {each["values"]: each["counts"] for each in pc.value_counts(table.column("kind")).to_pylist()}
+    """Move the files of a micro-batch of `stream` into place. Returns the number of records by kind."""
+    table = rows.toArrow()
+    files = table.select(FILES.names).filter(pc.is_valid(table.column("file"))).to_pylist()
+    counts: Counter[str] = Counter()
     for kind in FACTS:
         directory = out / "facts" / kind / f"batch={batch:09d}"
-        shutil.rmtree(directory, ignore_errors=True)  # left by the first attempt of a repeated batch
+        staged = staging(directory)
+        for left in (directory, staged):  # by the first attempt of a repeated batch
+            shutil.rmtree(left, ignore_errors=True)
+        for file in (each for each in files if each["kind"] == kind):
+            counts[kind] += file["records"]
+            bucket = staged / f"bucket={file['bucket']}"
+            bucket.mkdir(parents=True, exist_ok=True)
+            os.replace(out / NEW / file["file"], bucket / file["file"])
         if kind in counts:
-            of_kind = table.filter(pc.equal(table.column("kind"), kind))
-            place = [name for name in KINDS[kind].schema.names if name in rows.columns]
-            facts = of_kind.select(place)
-            inner = of_kind.column(kind).combine_chunks()
-            for field_, column in zip(inner.type, inner.flatten(), strict=True):
-                facts = facts.append_column(field_.name, column)
-            put(write_buckets(facts, of_kind.column("bucket"), staging(directory)), directory)
-    if counts.pop(ENDS, 0):
-        samples = pc.drop_null(table.column(ENDS)).combine_chunks()
+            put(staged, directory)
+    shutil.rmtree(out / NEW, ignore_errors=True)
+    samples = pc.drop_null(table.column(ENDS)).combine_chunks()
+    if len(samples):
         directory = out / "end_offsets" / f"{batch:09d}"
         staged = directory.with_name(f"_{directory.name}")
         shutil.rmtree(staged, ignore_errors=True)
         staged.mkdir(parents=True)
-        parquet.write_table(
-            pa.Table.from_arrays(samples.flatten(), names=[each.name for each in samples.type]), staged / _part()
-        )
+        ends = pa.Table.from_arrays(samples.flatten(), names=[each.name for each in samples.type])
+        parquet.write_table(ends, staged / part_name())
         shutil.rmtree(directory, ignore_errors=True)
         os.replace(staged, directory)
-    return counts
+    return dict(counts)
 
 
 def write_buckets(rows: pa.Table, buckets: pa.ChunkedArray, directory: Path) -> Path:
@@ -132,27 +128,8 @@ def write_buckets(rows: pa.Table, buckets: pa.ChunkedArray, directory: Path) -> 
     for bucket in pc.unique(buckets).to_pylist():
         part = directory / f"bucket={bucket}"
         part.mkdir()
-        parquet.write_table(rows.filter(pc.equal(buckets, bucket)), part / _part())
+        parquet.write_table(rows.filter(pc.equal(buckets, bucket)), part / part_name())
     return directory
-
-
-def _part() -> str:
-    """Return the name of a file that this process writes in place of Spark. Like Spark's names it is never reused."""
-    return f"part-{uuid.uuid4()}.snappy.parquet"
-
-
-def _write_facts(rows: DataFrame, kind: str, batch: int, out: Path, *, has_rows: bool) -> None:
-    directory = out / "facts" / kind / f"batch={batch:09d}"
-    shutil.rmtree(directory, ignore_errors=True)  # left by the first attempt of a repeated batch
-    if not has_rows:
-        return
-    place = [name for name in KINDS[kind].schema.names if name in rows.columns]
-    facts = rows.where(F.col("kind") == kind).select(*place, f"{kind}.*")
-    is_of_group = "group_id" in facts.columns
-    facts = facts.withColumn("bucket", bucket_of(F.col("group_id")) if is_of_group else F.lit(0))
-    staged = staging(directory)
-    facts.repartition(2, "bucket").write.mode("overwrite").partitionBy("bucket").parquet(str(staged))
-    put(staged, directory)
 
 
 def staging(directory: Path) -> Path:

@@ -59,7 +59,6 @@ from coordinatord.monitoring.pipeline.run.ingest import (
     Job,
     begun,
     keep,
-    keep_small,
     merge_ends,
     put,
     source_error_of,
@@ -72,16 +71,9 @@ from coordinatord.monitoring.pipeline.run.merging import merge
 from coordinatord.monitoring.pipeline.run.progress import Progress
 from coordinatord.monitoring.pipeline.run.run_lock import alone
 from coordinatord.monitoring.pipeline.run.state import RULES, STATE_VERSION, read_state, write_state
+from coordinatord.monitoring.pipeline.source.stored_facts import BUCKETS
 from coordinatord.monitoring.pipeline.tables import SHARING, TABLES
-from coordinatord.monitoring.pipeline.tables.inputs import (
-    BUCKETS,
-    FACTS,
-    LEDGER_DDL,
-    Inputs,
-    Shared,
-    bucket_of,
-    fact_columns,
-)
+from coordinatord.monitoring.pipeline.tables.inputs import FACTS, LEDGER_DDL, Inputs, Shared, bucket_of, fact_columns
 from coordinatord.monitoring.pipeline.tables.lag import LAG_HISTORY
 
 PROGRESS_S = 0.25
@@ -132,7 +124,7 @@ def run(spark: SparkSession, job: Job, *, now_ms: int, progress: Progress | None
 
 def _ingest(spark: SparkSession, job: Job, summary: Summary, now_ms: int, progress: Progress) -> None:
     def write(rows: DataFrame, batch: int) -> None:
-        summary.count((keep_small if job.is_small else keep)(rows, batch, job.out))
+        summary.count(keep(rows, batch, job.out))
 
     def begin() -> StreamingQuery:
         writer = stream(spark, job, now_ms).writeStream.foreachBatch(write)

@@ -36,14 +36,15 @@ class Source:
     def read(self, spark: SparkSession, *kinds: str, columns: tuple[str, ...] = ()) -> DataFrame:
         """Return the present rows of one kind, or of several in one frame (all kinds if none is given)."""
         register(spark)
-        return spark.read.format(NAME).options(**self._with(kinds, columns)).load()
+        return spark.read.format(NAME).options(**self.selected(kinds, columns)).load()
 
     def read_stream(self, spark: SparkSession, *kinds: str, columns: tuple[str, ...] = ()) -> DataFrame:
         """Return the rows of these kinds as a stream."""
         register(spark)
-        return spark.readStream.format(NAME).options(**self._with(kinds, columns)).load()
+        return spark.readStream.format(NAME).options(**self.selected(kinds, columns)).load()
 
-    def _with(self, kinds: tuple[str, ...], columns: tuple[str, ...]) -> dict[str, str]:
+    def selected(self, kinds: tuple[str, ...], columns: tuple[str, ...] = ()) -> dict[str, str]:
+        """Return the options of the source, with these kinds and columns. Raises SourceError."""
         options = dict(self.options)
         if kinds:
             options["kinds"] = ",".join(kinds)

@@ -32,12 +32,10 @@ from coordinatord.monitoring.offsets_log.source.share_state_topic import SharePa
 from coordinatord.monitoring.offsets_log.source.topic_names import read_names
 from coordinatord.monitoring.pipeline.source.frames import with_outcome
 from coordinatord.monitoring.pipeline.source.partition_ends import ENDS_DDL
+from coordinatord.monitoring.pipeline.source.stored_facts import BUCKETS
 
 if TYPE_CHECKING:
     from coordinatord.monitoring.pipeline.tables.table import Table
-
-BUCKETS = 16
-"""Number of buckets. A group's bucket is a hash of its name; buckets without new records are not rebuilt."""
 
 FACTS = (
     OFFSET_COMMITS,

@@ -16,12 +16,13 @@ from coordinatord.monitoring.offsets_log.lag import connect_retry
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
 from coordinatord.monitoring.pipeline.run import ingest, merging, preflight
 from coordinatord.monitoring.pipeline.run import update as run_module
-from coordinatord.monitoring.pipeline.run.ingest import ATTEMPTS, IS_SLOW, Job, keep_small
+from coordinatord.monitoring.pipeline.run.ingest import ATTEMPTS, IS_SLOW, NEW, Job, keep
 from coordinatord.monitoring.pipeline.run.run_lock import alone
 from coordinatord.monitoring.pipeline.run.update import read_table, run
 from coordinatord.monitoring.pipeline.source.frames import Source
+from coordinatord.monitoring.pipeline.source.stored_facts import BUCKETS
 from coordinatord.monitoring.pipeline.tables.describe import markdown
-from coordinatord.monitoring.pipeline.tables.inputs import BUCKETS, Inputs, TableOptions
+from coordinatord.monitoring.pipeline.tables.inputs import Inputs, TableOptions
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch
 from kafka_wire.records.control import ControlType
 from kafka_wire.records.offsets import (
@@ -204,20 +205,23 @@ def test_a_run_that_is_cut_off_is_made_up_for(
 def test_what_a_run_left_out_is_not_missing_from_the_next_ones_tables(
     spark: Any, data: tuple[Path, Log], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor is anything missing if Spark has given up waiting for Python before."""
+    """Nor is anything missing, or there twice, if Spark has given up waiting for Python before."""
     slow = [f"{IS_SLOW}."] * (ATTEMPTS - 1)
 
     def stored(rows: Any, batch: int, out: Path) -> dict[str, int]:
+        counts = keep(rows, batch, out)
         if slow:
             raise RuntimeError(slow.pop())
-        return keep_small(rows, batch, out)
+        return counts
 
-    monkeypatch.setattr(run_module, "keep_small", stored)
+    monkeypatch.setattr(run_module, "keep", stored)
     out = tmp_path / "out"
     job = Job(Source(str(data[0]), groups="st*,left"), out, tables=("commits",))
     (out / "tables" / "commits" / "_delta_log").mkdir(parents=True)  # of a run with --format delta
-    run(spark, job, now_ms=NOW_MS)
+    new = run(spark, job, now_ms=NOW_MS).new
     assert rows(spark, out, "commits").keys() == {"steady", "stuck", "left"}
+    assert spark.read.parquet(str(out / "facts" / "offset_commits")).count() == new["offset_commits"]
+    assert not (out / NEW).exists()
     assert not (out / "tables" / "commits" / "_delta_log").exists()
     again = run(spark, replace(job, source=Source(str(data[0]), groups="left, st*")), now_ms=NOW_MS)
     assert again.new == {}
