@@ -42,6 +42,7 @@ OTHER_ERRORS = {
 }  # fmt: skip
 
 
+@pytest.mark.timeout(300)  # with mutants it would end earlier
 @KINDS
 def test_we_do_what_kafka_did(kind: Vocabulary) -> None:
     found = replayed(kind, recordings(kind.quick_recordings), kind.quick_seeds)

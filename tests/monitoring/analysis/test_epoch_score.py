@@ -22,6 +22,8 @@ from kafka_wire.records.rebalance_ledger import Outcome, Why
 from tests.monitoring.pipeline.epoch_histories import SESSION_MS, EpochHistory
 from tests.monitoring.pipeline.scoring import Score
 
+pytestmark = pytest.mark.timeout(300)  # tests with mutants end earlier otherwise
+
 SEEDS = range(60)
 HELD_OUT = range(2_000, 2_040)
 SECONDS = 1_200

@@ -17,6 +17,8 @@ from tests.monitoring.pipeline.histories import history
 from tests.monitoring.pipeline.scoring import Known, score
 from tests.monitoring.pipeline.simulated import SCENARIOS, Simulated
 
+pytestmark = pytest.mark.timeout(300)  # tests with mutants end earlier otherwise
+
 TUNED_SEEDS = range(14)
 HELD_OUT_SEEDS = range(1_000, 1_006)
 SIMULATED_SEEDS = (7, 8)
