@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from coordinatord.coordination.runtime.partitions import FAILED, LOADING, UNLOADED
+from coordinatord.coordination.service.apis.find_coordinator import INVALID_REQUEST_TEXT, NO_NODE
 from coordinatord.transport.cluster.partitioner import partition_for
 from kafka_wire import registry
 from kafka_wire.api.delete_groups import DeleteGroupsRequest
@@ -92,6 +93,17 @@ def test_the_hash_without_an_absolute_value_is_partition_0() -> None:
 def test_find_coordinator_of_one_key(version: int) -> None:
     response = World().ask(FindCoordinatorRequest("g", 0), version)
     assert (response.error_code, response.node_id, response.host, response.port) == (0, 7, "coordinator.test", 9092)
+
+
+def test_find_coordinator_names_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With Kafka's texts (Errors.message), which clients show."""
+    world = World()
+    wrong = world.ask(FindCoordinatorRequest("g", 9), 3)
+    assert (wrong.error_code, wrong.error_message) == (ErrorCode.INVALID_REQUEST, INVALID_REQUEST_TEXT)
+    monkeypatch.setattr(world.nodes, "coordinator", lambda *_: NO_NODE)
+    absent = world.ask(FindCoordinatorRequest("g", 0), 3)
+    assert absent.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert absent.error_message == "The coordinator is not available."
 
 
 def test_find_coordinator_of_several_keys_answers_each() -> None:

@@ -11,22 +11,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from coordinatord.coordination.service.apis.find_coordinator import (
+    GROUP,
+    NO_NODE,
+    SHARE,
+    SHARE_VERSION,
+    TRANSACTION,
+    CoordinatorSearch,
+)
 from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api.describe_log_dirs import DescribeLogDirsResponse
 from kafka_wire.api.fetch import FetchRequest, FetchResponse
-from kafka_wire.api.find_coordinator import Coordinator as Found
-from kafka_wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_wire.api.list_groups import ListGroupsResponse
 from kafka_wire.api.list_transactions import ListTransactionsResponse
 from kafka_wire.api.produce import ProduceRequest
 from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode
 from kafka_wire.registry import error_response
-
-NO_NODE = (-1, "", -1)
-GROUP_AND_TRANSACTION = (0, 1)
-SHARE, SHARE_VERSION = 2, 6
-"""The key type of share partitions, and the first version of FindCoordinator with it."""
 
 Handler = Callable[[RequestContext, Any], Any]
 
@@ -40,7 +41,7 @@ class Leading(Protocol):
         """
 
 
-class WrongNode:
+class WrongNode(CoordinatorSearch):
     """The handlers of all APIs except those that describe the cluster."""
 
     def __init__(self, leading: Leading, refusable: frozenset[ApiKey], *, serves_share: bool = False) -> None:
@@ -64,23 +65,10 @@ class WrongNode:
             **{key: _empty(make) for key, make in EMPTY.items()},
         }
 
-    def find(self, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    def coordinator(self, key: str, key_type: int, context: RequestContext) -> tuple[ErrorCode, tuple[int, str, int]]:
         """Return the leader of the id's partition, which is its coordinator."""
-        if context.api_version >= 4:
-            found = [
-                Found(key, *where, error, "")
-                for key in request.coordinator_keys
-                for error, where in (self._coordinator(key, request.key_type, context),)
-            ]
-            return FindCoordinatorResponse(coordinators=found)
-        error, (node_id, host, port) = self._coordinator(request.key, request.key_type, context)
-        return FindCoordinatorResponse(
-            error_code=error, error_message=error.name, node_id=node_id, host=host, port=port
-        )
-
-    def _coordinator(self, key: str, key_type: int, context: RequestContext) -> tuple[ErrorCode, tuple[int, str, int]]:
         is_share = key_type == SHARE and self._serves_share and context.api_version >= SHARE_VERSION
-        if key_type not in GROUP_AND_TRANSACTION and not is_share:
+        if key_type not in (GROUP, TRANSACTION) and not is_share:
             return ErrorCode.INVALID_REQUEST, NO_NODE
         try:
             leader = self._leading.coordinator(key, key_type, context.connection.listener)

@@ -165,7 +165,7 @@ def test_a_node_that_waits_tells_who_leads(nodes: Callable[..., Node], database:
         assert answers[0].cluster_id == answers[1].cluster_id
         assert answers[0].topics[0].topic_id == answers[1].topics[0].topic_id
         await the_same(leading, line, DescribeClusterRequest(), 1)
-        for key_type in (0, 1):
+        for key_type in (0, 1, 9):
             for version in versions(FindCoordinatorRequest):
                 if version or not key_type:
                     request = FindCoordinatorRequest("group", key_type, ["group"])

@@ -7,6 +7,7 @@ that topic is created on first use.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
 from coordinatord.broker.topics.names import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC
@@ -17,7 +18,7 @@ from kafka_wire.api.find_coordinator import Coordinator as Found
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kafka_wire.api_key import ApiKey
 from kafka_wire.codecs import constructor
-from kafka_wire.errors import ErrorCode
+from kafka_wire.errors import ErrorCode, message_of
 
 _found = constructor(Found)
 
@@ -54,8 +55,34 @@ class ShareKeys(Protocol):
         """Return the partition of a key `group:topicId:partition`; None if it is not valid. The topic must exist."""
 
 
-class FindCoordinator:
-    """The handler."""
+class CoordinatorSearch(ABC):
+    """The handler, for any source of coordinators."""
+
+    def handlers(self) -> dict[int, Any]:
+        """Return the handler by API key."""
+        return {ApiKey.FIND_COORDINATOR: self.find}
+
+    @abstractmethod
+    def coordinator(self, key: str, key_type: int, context: RequestContext) -> tuple[ErrorCode, tuple[int, str, int]]:
+        """Return the (node id, host, port) of the coordinator of a key, or an error and NO_NODE."""
+
+    def find(self, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+        """Return the coordinators. A request of v4+ has several keys (KIP-699), each with its own error."""
+        if context.api_version >= 4:
+            found = []
+            for key in request.coordinator_keys:
+                error, (node_id, host, port) = self.coordinator(key, request.key_type, context)
+                # Kafka sends no message for keys of share groups if it does not serve them.
+                known = request.key_type in (GROUP, TRANSACTION, SHARE)
+                found.append(_found(key, node_id, host, port, error, "" if known else INVALID_REQUEST_TEXT))
+            return FindCoordinatorResponse(coordinators=found)
+        error, (node_id, host, port) = self.coordinator(request.key, request.key_type, context)
+        text = INVALID_REQUEST_TEXT if error is ErrorCode.INVALID_REQUEST else message_of(error)
+        return FindCoordinatorResponse(error_code=error, error_message=text, node_id=node_id, host=host, port=port)
+
+
+class FindCoordinator(CoordinatorSearch):
+    """The handler of a node that serves groups."""
 
     def __init__(
         self, nodes: Nodes, partitions: int, transactions: Transactions, share: ShareKeys | None = None
@@ -66,25 +93,7 @@ class FindCoordinator:
         self.partitions = partitions
         self.transactions = transactions
 
-    def handlers(self) -> dict[int, Any]:
-        """Return the handler by API key."""
-        return {ApiKey.FIND_COORDINATOR: self.find}
-
-    def find(self, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-        """Return the coordinators. A request of v4+ has several keys (KIP-699), each with its own error."""
-        if context.api_version >= 4:
-            found = []
-            for key in request.coordinator_keys:
-                error, (node_id, host, port) = self._coordinator(key, request.key_type, context)
-                # Kafka sends no message for keys of share groups if it does not serve them.
-                known = request.key_type in (GROUP, TRANSACTION, SHARE)
-                found.append(_found(key, node_id, host, port, error, "" if known else INVALID_REQUEST_TEXT))
-            return FindCoordinatorResponse(coordinators=found)
-        error, (node_id, host, port) = self._coordinator(request.key, request.key_type, context)
-        text = "NONE" if error is ErrorCode.NONE else INVALID_REQUEST_TEXT
-        return FindCoordinatorResponse(error_code=error, error_message=text, node_id=node_id, host=host, port=port)
-
-    def _coordinator(self, key: str, key_type: int, context: RequestContext) -> tuple[ErrorCode, tuple[int, str, int]]:
+    def coordinator(self, key: str, key_type: int, context: RequestContext) -> tuple[ErrorCode, tuple[int, str, int]]:
         if key_type == GROUP:
             partition = partition_for(key, self.partitions)
             return _told(self.nodes.coordinator(OFFSETS_TOPIC, partition, context.listener))
