@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import pyarrow.compute as pc
 
+from coordinatord.monitoring.offsets_log.decode.compiling import compile_loops
 from coordinatord.monitoring.offsets_log.decode.projection import Wanted
 from coordinatord.monitoring.offsets_log.lag.fold import Fold
 from coordinatord.monitoring.offsets_log.source.logs import Part, read_part
@@ -75,6 +76,7 @@ def _begin(judge: Callable[[Fold], Any] | None) -> None:
     """Initialize a process of the pool."""
     global _judge
     _judge = judge
+    compile_loops()
     gc.disable()
 
 
