@@ -120,8 +120,6 @@ REASONS: Mapping[str, str] = {
     "ConfigCommandIntegrationTest.testNullStatusOnKraftCommandAlterClientMetrics": "clients' metrics are not collected",
     "ConfigCommandIntegrationTest.testDynamicBrokerConfigUpdateUsingKraft": "it expects that a second thread of the "
     "log cleaner needs a larger buffer; the cleaner here has neither",
-    "ProducerFailureHandlingTest.testCannotSendToInternalTopic": "it waits until `__consumer_offsets` does not exist; here "
-    "the topic exists from the start",
     "HandlingSourceTopicDeletionIntegrationTest": "one of its runs is a streams group (KIP-1071), which is not served",
     "PurgeRepartitionTopicIntegrationTest": "it sets `internal.segment.bytes`, which is for Kafka's own tests",
 }

@@ -15,10 +15,10 @@ from coordinatord.base.budget import SLICE_COSTLY_ITEMS
 from coordinatord.base.config import Settings
 from coordinatord.broker.log.errors import LogFailed
 from coordinatord.broker.log.writer import LogWriter
-from coordinatord.broker.topics.catalogue import Catalogue, New, Topic
+from coordinatord.broker.topics.catalogue import Catalogue, New, Topic, internal_configs
 from coordinatord.broker.topics.config_table import TABLE, InvalidConfig
 from coordinatord.broker.topics.configs import Configs, text_of
-from coordinatord.broker.topics.names import RESERVED, why_invalid
+from coordinatord.broker.topics.names import CREATABLE, RESERVED, why_invalid
 from coordinatord.transport.cluster.nodes import Nodes
 from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, let_go
 from kafka_wire.api.create_partitions import (
@@ -149,6 +149,9 @@ class Administration:
             failures.update((name, (ErrorCode.KAFKA_STORAGE_ERROR, str(error))) for name, *_ in new)
             new = []
         yield from self.catalogue.add_new(new)
+        for name, *_ in new:
+            if name in self.catalogue.by_name:
+                self.catalogue.on_added(self.catalogue.by_name[name])
         return failures
 
     def create_now(self, name: str, own: Mapping[str, str]) -> Topic:
@@ -171,6 +174,8 @@ class Administration:
         planned_partitions = 0
         for name in names:
             yield None
+            if name in RESERVED:  # their coordinators create them, with other defaults
+                continue
             try:
                 count, configs = self._check_new(CreatableTopic(name, -1, -1), planned_partitions)
                 _charge(context, count)
@@ -194,7 +199,7 @@ class Administration:
         other.
         """
         name = topic.name
-        if name in RESERVED and name not in self.catalogue.by_name:
+        if name in RESERVED - CREATABLE and name not in self.catalogue.by_name:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
         reason = why_invalid(name)
         if reason is not None:
@@ -208,7 +213,8 @@ class Administration:
         if nulls:
             raise Refusal(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(nulls)}")
         try:
-            configs = Configs(self.settings, {config.name: config.value or "" for config in topic.configs})
+            asked = {config.name: config.value or "" for config in topic.configs}
+            configs = Configs(self.settings, {**internal_configs(self.settings, name), **asked})
         except InvalidConfig as error:
             raise Refusal(ErrorCode.INVALID_CONFIG, str(error)) from None
         count = self._partition_count(topic)

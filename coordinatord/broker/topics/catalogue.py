@@ -82,6 +82,8 @@ class Catalogue:
         self.partition_count = 0
         #: number of topics deleted since the start
         self.deletions = 0
+        #: called with a topic that a client, or another node, has created
+        self.on_added: Callable[[Topic], object] = lambda _: None
         self._colliding: dict[str, str] = {}
         self._content = catalogue_file.read(self._disk, self._path)
         self._writing: Writing | None = None

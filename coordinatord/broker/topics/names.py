@@ -20,9 +20,12 @@ them.
 """
 
 RESERVED = INTERNAL | {CLUSTER_METADATA_TOPIC}
-"""Topics that clients cannot create, extend or delete here. Kafka's controller protects only the last one; here the
+"""Topics that clients cannot extend or delete here. Kafka's controller protects only the last one; here the
 coordinator itself owns their partitions, and replacing them would lose every group.
 """
+
+CREATABLE = frozenset({TRANSACTION_TOPIC, SHARE_TOPIC})
+"""Internal topics that clients may create before their coordinator does, at its first use."""
 
 
 def why_invalid(name: str) -> str | None:

@@ -75,7 +75,6 @@ class SharedCatalogue(Catalogue):
         self._is_behind = True
         self.on_removed: Callable[[list[PartitionLog]], object] = _nothing
         self.on_gone: Callable[[list[tuple[str, bytes]]], object] = _nothing
-        self.on_added: Callable[[Topic], object] = _nothing
         super().__init__(settings, data, nodes, new_uuid)
 
     @contextmanager

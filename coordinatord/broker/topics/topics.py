@@ -81,7 +81,8 @@ class Topics:
             )  # fmt: skip
             self._follow(self.catalogue)
         self.made_elsewhere: dict[str, Callable[[], object]] = {}
-        """The callbacks for topics of coordinators that other processes create, by the topic's name."""
+        """The callbacks for topics of coordinators that clients or other processes create, by the topic's name."""
+        self.catalogue.on_added = self._added
         self.broker_configs.follow(self._use)
         self._groups_are_loaded = False
         self._listeners: list[Callable[[str, bytes], object]] = []
@@ -104,8 +105,13 @@ class Topics:
         if "producing" in self.__dict__:  # it has been made
             self.producing.verifies = settings.transaction_partition_verification_enable
 
+    def _added(self, topic: Topic) -> None:
+        """Let a coordinator use its topic, which a client or another process has created."""
+        if topic.name in self.made_elsewhere:
+            self.made_elsewhere[topic.name]()
+
     def _follow(self, catalogue: SharedCatalogue) -> None:
-        """Subscribe to new and deleted topics of other processes."""
+        """Subscribe to deleted topics of other processes."""
 
         def gone(topics: list[tuple[str, bytes]]) -> None:
             for name, topic_id in topics:
@@ -114,11 +120,6 @@ class Topics:
             # effects.
             self.writer.hold(self.writer.epoch, catalogue.followed)
 
-        def added(topic: Topic) -> None:
-            if topic.name in self.made_elsewhere:
-                self.made_elsewhere[topic.name]()
-
-        catalogue.on_added = added
         catalogue.on_removed = self.writer.delete
         catalogue.on_gone = gone
 

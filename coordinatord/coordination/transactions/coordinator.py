@@ -203,7 +203,7 @@ class Transactions(Actors[TransactionActor]):
         return ErrorCode.NONE
 
     def topic_made(self) -> None:
-        """Use `__transaction_state`, which another node has created and which is still empty."""
+        """Use `__transaction_state`, which a client or another node has created and which is still empty."""
         if not self.partitions:
             self.partitions.made(self.topic.transaction_partitions or 0)
 

@@ -50,6 +50,21 @@ def test_a_topic_is_created_and_described(world: World, version: int) -> None:
     assert result.topic_id == (world.topics.topic_id("orders") if version >= 7 else ZERO_UUID)
 
 
+def test_a_client_may_create_the_topic_of_transactions_before_their_coordinator(world: World) -> None:
+    topic = CreatableTopic("__transaction_state", 3, 1, [], setting("segment.bytes", "2097152"))
+    [result] = world.call(19, 7, CreateTopicsRequest([topic])).topics
+    assert (result.error_code, result.error_message) == (0, None)
+    shown = {config.name: config.value for config in result.configs}
+    assert (shown["cleanup.policy"], shown["segment.bytes"]) == ("compact", "2097152")
+    assert world.topics.create_transaction_topic() == 3
+
+
+@pytest.mark.parametrize("name", ["__cluster_metadata", "__rebalances"])
+def test_other_internal_topics_are_not_created_by_clients(world: World, name: str) -> None:
+    [result] = world.call(19, 7, CreateTopicsRequest([CreatableTopic(name, 1, 1)])).topics
+    assert result.error_message == f"Creation of internal topic {name} is prohibited."
+
+
 def test_defaults(world: World) -> None:
     [result] = world.call(19, 7, CreateTopicsRequest([CreatableTopic("orders", -1, -1)])).topics
     assert (result.num_partitions, result.replication_factor) == (1, 1)

@@ -155,7 +155,7 @@ class ShareCoordinator(Actors[SharePartitionActor]):
         return ErrorCode.NONE
 
     def topic_made(self) -> None:
-        """Use `__share_group_state` if another node has created it: it is still empty."""
+        """Use `__share_group_state` if a client or another node has created it: it is still empty."""
         if not self.partitions:
             self.partitions.made(self.topics.share_partitions or 0)
 
