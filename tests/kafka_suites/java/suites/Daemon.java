@@ -51,6 +51,7 @@ public final class Daemon {
         all.put("advertised.listeners", listener + "://localhost:" + port);
         all.put("listener.security.protocol.map", listener + ":" + protocol);
         all.put("inter.broker.listener.name", listener);
+        all.put("advertised.kafka.version", "4.3"); // the tests' own
         all.put("log.dirs", directory.resolve("data").toString());
         try (var out = Files.newOutputStream(directory.resolve("server.properties"))) {
             all.store(out, null);

@@ -85,7 +85,7 @@ public final class DaemonCluster implements ClusterInstance {
             listener + ":" + config.brokerSecurityProtocol().name + ",CONTROLLER:PLAINTEXT");
         all.put("inter.broker.listener.name", listener);
         all.put("log.dirs", daemon.dataDirectory().toString());
-        all.putIfAbsent("unstable.api.versions.enable", "true");
+        all.put("unstable.api.versions.enable", "false"); // released versions alone are served
         all.putIfAbsent("sasl.mechanism.inter.broker.protocol", "PLAIN");
         return new KafkaConfig(all, false);
     }
