@@ -21,7 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from coordinatord.monitoring.analysis.changes import Thresholds
 from coordinatord.monitoring.pipeline.run import events
-from coordinatord.monitoring.pipeline.run.ingest import Job, begun, cause_of, keep, source_error_of, stream
+from coordinatord.monitoring.pipeline.run.ingest import SPARKS, Job, begun, cause_of, keep, source_error_of, stream
 from coordinatord.monitoring.pipeline.run.progress import Progress
 from coordinatord.monitoring.pipeline.run.run_lock import alone
 from coordinatord.monitoring.pipeline.run.update import Summary, check_state, read_table, refresh
@@ -87,6 +87,10 @@ class Follower:
             while not self.stop.wait(POLL_S):
                 for query in queries:
                     self._go_on(query)
+        except SPARKS:
+            if not self.stop.is_set():
+                raise
+            # A SIGTERM for all processes ends those, too, that Spark has started to set permissions of files.
         finally:
             self._end(*reversed(queries))
         return self.done

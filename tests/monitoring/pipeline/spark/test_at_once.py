@@ -15,6 +15,7 @@ from coordinatord.monitoring.pipeline.source.frames import Source
 from coordinatord.monitoring.pipeline.tables import SHARING, TABLES
 from coordinatord.monitoring.pipeline.tables.inputs import FACTS, LEDGER_DDL, fact_columns, nothing
 from tests.monitoring.pipeline.spark.test_run import NOW_MS
+from tests.monitoring.pipeline.truth.shares import ShareWorld
 from tests.monitoring.pipeline.truth.world import World
 
 WAIT_S = 300
@@ -66,7 +67,9 @@ def test_where_there_is_nothing_spark_does_nothing(spark: Any) -> None:
 @pytest.mark.full  # test_truth.py compares the tables of a small log with what is known in each run of the gate
 @pytest.mark.timeout(1200)  # two runs: many times their time on a busy machine
 def test_the_tables_are_the_same_however_many_tasks_make_them(spark: Any, tmp_path: Path) -> None:
-    World(3).write(tmp_path / "data")
+    world = World(3)
+    world.write(tmp_path / "data")
+    ShareWorld(world, 3).write(tmp_path / "data")
     rows = []
     for number, is_small in enumerate((False, True)):
         job = Job(

@@ -20,7 +20,7 @@ from pyspark.errors import StreamingQueryException
 from coordinatord.monitoring.analysis.changes import Thresholds
 from coordinatord.monitoring.pipeline.run import follow as follow_module
 from coordinatord.monitoring.pipeline.run.events import read_events
-from coordinatord.monitoring.pipeline.run.follow import Follower
+from coordinatord.monitoring.pipeline.run.follow import Followed, Follower
 from coordinatord.monitoring.pipeline.run.ingest import IS_SLOW, Job, keep
 from coordinatord.monitoring.pipeline.run.update import read_table, run
 from coordinatord.monitoring.pipeline.source.frames import Source
@@ -170,6 +170,27 @@ def test_an_end_after_work_is_not_one_in_a_row(spark: Any, tmp_path: Path, monke
     follower = Follower(spark, job, 200, Thresholds(), say=lambda _text: None, say_event=lambda _row: None)
     assert follower.run().records == 1
     assert batches == [0, 1, 1, 2, 2, 3]
+
+
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_what_fails_because_of_a_stop_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_stopped: bool
+) -> None:
+    """SIGTERM for all processes of a service also ended one that set the permissions of a checkpoint's files."""
+
+    def fails(follower: Follower) -> Any:
+        if is_stopped:
+            follower.stop.set()
+        raise StreamingQueryException("ExitCodeException exitCode=143")
+
+    monkeypatch.setattr(Follower, "_judge", fails)
+    job = Job(Source(str(tmp_path / "data")), tmp_path / "out", str(tmp_path / "data"), tables=("lag",))
+    follower = Follower(None, job, 200, Thresholds(), say=lambda _text: None, say_event=lambda _row: None)
+    if is_stopped:
+        assert follower.run() == Followed()
+    else:
+        with pytest.raises(StreamingQueryException):
+            follower.run()
 
 
 @pytest.mark.timeout(600)
