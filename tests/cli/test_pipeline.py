@@ -16,8 +16,9 @@ from coordinatord.cli import pipeline as command
 from coordinatord.monitoring.analysis.changes import Thresholds
 
 SUMMARY = types.SimpleNamespace(
-    rows={"lag": 2, "commits": 5}, new={"offset_commits": 1_230, "group_metadata": 4}, seconds=2
-)
+    rows={"lag": 2, "commits": 5}, new={"offset_commits": 1_230, "group_metadata": 4}, seconds=2,
+    missing=["share groups are missing in the tables: this user may not read their states"],
+)  # fmt: skip
 TOLD = "1,234 new records in 2.0 s; 2 tables in {out}/tables\n"
 
 
@@ -82,6 +83,7 @@ def run(out: Path, *more: str) -> Result:
 def test_a_run_ends_with_its_summary(done: list[str], tmp_path: Path) -> None:
     result = run(tmp_path)
     assert (result.exit_code, result.stdout, done) == (0, TOLD.format(out=tmp_path), ["once"]), result.output
+    assert f"{SUMMARY.missing[0]}.\n" in result.stderr
 
 
 def test_a_run_names_partitions_without_a_leader(
