@@ -133,7 +133,7 @@ def spark() -> tuple[Command, str]:
 
 
 KCAT_VERSION = "1.7.1"
-SPARK_VERSION = "4.0.0"
+SPARK_VERSION = "4.2.0"
 
 CLIENTS: tuple[Client, ...] = (
     Client(

@@ -23,6 +23,7 @@ from coordinatord.monitoring.pipeline.tables import TABLES
 from tests.clients.families import toolchains
 from tests.daemon import free_port
 from tests.monitoring.pipeline.spark.test_run import NOW_MS, Log
+from tests.monitoring.pipeline.truth.shares import ShareWorld
 from tests.monitoring.pipeline.truth.world import World
 
 ROOT = Path(__file__).parents[4]
@@ -159,6 +160,7 @@ def objects(address: str) -> fs.S3FileSystem:
 def test_on_s3(tmp_path: Path) -> None:
     world = World(1)
     world.write(tmp_path / "data")
+    ShareWorld(world, 1).write(tmp_path / "data")
     plain = {name: os.environ[name] for name in ("PATH", "HOME", "JAVA_HOME") if name in os.environ}
     plain |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(ROOT / "protocol")}
     with s3(tmp_path) as address:
