@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import select
 import socket
 import stat
 
@@ -112,11 +113,18 @@ needs_ipv6 = pytest.mark.skipif(not has_ipv6(), reason="skipped: this machine ha
 
 
 def reaches(sockets: list[socket.socket], host: str) -> bool:
+    """Return whether a connection is accepted by one of the sockets: another program may have the port on `host`."""
     try:
-        socket.create_connection((host, sockets[0].getsockname()[1]), timeout=10).close()
+        client = socket.create_connection((host, sockets[0].getsockname()[1]), timeout=10)
     except OSError:
         return False
-    return True
+    with client:
+        for each in select.select(sockets, [], [], 10)[0]:
+            accepted, peer = each.accept()
+            accepted.close()
+            if peer[1] == client.getsockname()[1]:
+                return True
+    return False
 
 
 @needs_ipv6
