@@ -80,6 +80,7 @@ def check(found: dict[str, list[Row]], truth: Truth) -> None:
         "churn": churn(found["rebalances"]),
         "commits": truth.commits(),
         "offsets_load": truth.offsets_load(),
+        "share_partitions": {},
     }
     keys = GRAINS | {"member_events": ("group_id", "kind")}
     wrong: list[str] = []
