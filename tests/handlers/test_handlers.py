@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from coordinatord.broker.log.errors import LogFailed
 from coordinatord.coordination.runtime.partitions import FAILED, LOADING, UNLOADED
 from coordinatord.coordination.service.apis.find_coordinator import INVALID_REQUEST_TEXT, NO_NODE
 from coordinatord.transport.cluster.partitioner import partition_for
@@ -383,6 +384,23 @@ def test_a_session_timer_that_goes_off_removes_the_member() -> None:
     world.now += 10_000
     world.coordinator.timed_out(key)
     assert world.ask(DescribeGroupsRequest(["g"]), 5).groups[0].group_state == "Empty"
+
+
+def test_a_timer_that_goes_off_after_the_log_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The daemon stops; until then a timer is no error of the event loop."""
+    world = World()
+    stable(world, world.wire())
+    (key,) = [key for key in world.timers.armed if key.kind == "session"]
+    appended: list[int] = []
+
+    def fails(partition: int, *_: Any) -> int:
+        appended.append(partition)
+        raise LogFailed("the log has stopped")
+
+    monkeypatch.setattr(world.coordinator.log, "append", fails)
+    world.now += 10_000
+    world.coordinator.timed_out(key)
+    assert len(appended) == 1
 
 
 def test_draining_answers_what_is_parked() -> None:

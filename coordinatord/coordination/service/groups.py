@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from coordinatord.base.observe.logger import get_logger
+from coordinatord.broker.log.errors import LogFailed
 from coordinatord.broker.log.loader import ReplayedBatch
 from coordinatord.coordination.group.classic.step import step
 from coordinatord.coordination.group.consumer.state import GroupEnvironment
@@ -210,7 +212,8 @@ class Coordinator(Actors[GroupActor]):
         """Handle a group's timer that has fired."""
         actor = self.actors.get(key.group_id)
         if actor is not None:
-            actor.tell(TimedOut(key))
+            with suppress(LogFailed):  # the daemon stops
+                actor.tell(TimedOut(key))
 
     def topic_deleted(self, topic: str, topic_id: bytes) -> None:
         """Delete the offsets committed for a deleted topic; in groups that are being loaded, when they are loaded."""

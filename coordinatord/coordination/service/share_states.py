@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 from coordinatord.base.observe.logger import get_logger
+from coordinatord.broker.log.errors import LogFailed
 from coordinatord.coordination.group.share.events import DeleteShareState, ShareStateCreated
 from coordinatord.coordination.group.share.state import NewState
 from coordinatord.coordination.service.groups import Coordinator, GroupActor
@@ -82,7 +84,8 @@ class ShareStates:
         for each in errors:
             partitions.setdefault(each.topic_id, set()).add(each.partition)
         found = {topic_id: frozenset(of_topic) for topic_id, of_topic in partitions.items()}
-        actor.tell(ShareStateCreated(found, succeeded))
+        with suppress(LogFailed):  # the daemon stops
+            actor.tell(ShareStateCreated(found, succeeded))
 
 
 def _failed(errors: Errors) -> Errors:

@@ -19,6 +19,7 @@ from typing import Final, Protocol
 
 from coordinatord.base.budget import Budget
 from coordinatord.base.observe.logger import get_logger
+from coordinatord.broker.log.errors import LogFailed
 from coordinatord.broker.topics.admin import Refusal
 from coordinatord.broker.topics.catalogue import Topic
 from coordinatord.broker.topics.partition import Partition
@@ -256,7 +257,7 @@ class DeadLetterQueue:
             return self._topics.administration.create_now(name, TOPIC_CONFIGS)
         except Refusal as refusal:
             raise Unwritable(f"{name}: {refusal.message or refusal.error.name}", refusal.error) from None
-        except OSError as error:
+        except (OSError, LogFailed) as error:
             raise Unwritable(f"{name}: {error}") from None
 
     def _next_batch(self, key: ShareKey, topic: Topic, budget: Budget) -> tuple[BatchBuilder, list[tuple[_Entry, int]]]:

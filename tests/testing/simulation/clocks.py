@@ -24,6 +24,7 @@ import coordinatord.base.budget
 import coordinatord.base.clocks.timers
 import coordinatord.coordination.runtime.loading
 import coordinatord.server.daemon.daemon
+import coordinatord.transport.net.batching
 from coordinatord.coordination.runtime.loading import Loading
 from coordinatord.testing.simulation.engine import START_MS, Engine
 
@@ -210,6 +211,7 @@ def machine_clock_hidden(load_ms: Callable[[], int]) -> Iterator[None]:
     replaced: list[tuple[Any, str, Any]] = [
         (Loading, "_load", load_slowly),
         (coordinatord.base.budget, "perf_counter", _Looks(slice_s)),
+        (coordinatord.transport.net.batching, "perf_counter", _Looks(coordinatord.transport.net.batching.PART_S / 4)),
         (
             coordinatord.base.clocks.timers,
             "thread_time",

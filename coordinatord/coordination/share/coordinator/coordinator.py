@@ -149,7 +149,7 @@ class ShareCoordinator(Actors[SharePartitionActor]):
         if not self.partitions:
             try:
                 self.partitions.made(self.topics.create_share_topic())
-            except OSError as error:
+            except (OSError, LogFailed) as error:
                 log.error("__share_group_state cannot be created", error=str(error))
                 return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return ErrorCode.NONE
