@@ -131,6 +131,7 @@ NOT_APPLICABLE: Mapping[str, str] = {
     "DescribeProducersWithBrokerIdTest": _BROKERS,
     "ResetConsumerGroupOffsetTest.testResetOffsetsWithOfflinePartitionNotInResetTarget": _BROKERS,
     "ResetConsumerGroupOffsetTest.testResetOffsetsWithPartitionNoneLeader": _BROKERS,
+    "SaslPlainPlaintextConsumerTest": "needs several brokers: it stops the coordinator's, and reads on",
     "PlaintextConsumerCloseTest": "needs several brokers: a fetch of the other broker's empty partition is under way",
     "AutoTopicCreationTest": "needs several brokers, and a controller with other settings",
     "ClientRebootstrapTest": _BROKERS,
