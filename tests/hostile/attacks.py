@@ -17,8 +17,6 @@ from kafka_wire.api.alter_client_quotas import AlterClientQuotasRequest, EntityD
 from kafka_wire.api.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kafka_wire.api.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from kafka_wire.api.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kafka_wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kafka_wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kafka_wire.api.describe_groups import DescribeGroupsRequest
@@ -42,8 +40,9 @@ from kafka_wire.api.produce import PartitionProduceData, ProduceRequest, TopicPr
 from kafka_wire.records.batch import BatchBuilder, build_batch
 from kafka_wire.records.compression import Compression
 from kafka_wire.schema import ZERO_UUID
+from tests.hostile.record_attacks import RECORD_ATTACKS
 from tests.hostile.share_attacks import SHARE_ATTACKS, SHARED
-from tests.hostile.turns import Peer
+from tests.hostile.turns import Peer, create_topics
 from tests.support.shell import request_frame
 
 TOPIC, GROUP, BROKER = 2, 32, 4
@@ -59,10 +58,6 @@ def attack(function: Attack) -> Attack:
     """Name an attack by its function."""
     ATTACKS[function.__name__] = function
     return function
-
-
-def _topics(peer: Peer, *names: str, partitions: int = 1) -> None:
-    peer.ask(CreateTopicsRequest([CreatableTopic(name, partitions, 1) for name in names], timeout_ms=10_000), 5)
 
 
 def _coordinated(peer: Peer, group: str) -> None:
@@ -81,7 +76,7 @@ def settings_of_3000_topics(port: int) -> Iterator[None]:
     """Each of them is changed, again and again."""
     peer = Peer(port)
     names = [f"settings-{number}" for number in range(3_000)]
-    _topics(peer, *names)
+    create_topics(peer, *names)
     for value in range(1_000, 1_000_000):
         config = [AlterableConfig("retention.ms", 0, str(value))]
         peer.ask(IncrementalAlterConfigsRequest([AlterConfigsResource(TOPIC, name, config) for name in names]), 1)
@@ -105,8 +100,8 @@ def topics_that_come_and_go(port: int) -> Iterator[None]:
     peer = Peer(port)
     while True:
         names = [f"fleeting-{number}" for number in range(2_000)]
-        _topics(peer, *names)
-        _topics(peer, "wide", partitions=5_000)
+        create_topics(peer, *names)
+        create_topics(peer, "wide", partitions=5_000)
         peer.ask(DeleteTopicsRequest([DeleteTopicState(name) for name in (*names, "wide")], timeout_ms=10_000), 6)
         yield
 
@@ -126,7 +121,7 @@ def topics_made_by_asking(port: int) -> Iterator[None]:
 def one_group_a_thousand_times(port: int) -> Iterator[None]:
     """OffsetFetch of 12 KB whose answer would have 150 MB."""
     peer = Peer(port)
-    _topics(peer, "much", partitions=5_000)
+    create_topics(peer, "much", partitions=5_000)
     _coordinated(peer, "much")
     partitions = [OffsetCommitRequestPartition(number, 1, -1, "x" * 10) for number in range(5_000)]
     peer.ask(OffsetCommitRequest("much", topics=[OffsetCommitRequestTopic("much", partitions=partitions)]), 8)
@@ -166,7 +161,7 @@ def partitions_never_written(port: int) -> Iterator[None]:
     batch = build_batch([(None, b"x")], 1_700_000_000_000)
     data = [PartitionProduceData(index, batch) for index in range(1_000)]
     for number in range(1_000):
-        _topics(peer, f"new-{number}", partitions=1_000)
+        create_topics(peer, f"new-{number}", partitions=1_000)
         peer.ask(ProduceRequest(None, -1, 60_000, [TopicProduceData(f"new-{number}", ZERO_UUID, data)]), 9)
         peer.ask(DeleteTopicsRequest([DeleteTopicState(f"new-{number}")], timeout_ms=10_000), 6)
         yield
@@ -176,7 +171,7 @@ def partitions_never_written(port: int) -> Iterator[None]:
 def bombs(port: int) -> Iterator[None]:
     """A hundred batches in one Produce request, each of 120 MB when it is decompressed."""
     peer = Peer(port)
-    _topics(peer, "bombed", partitions=100)
+    create_topics(peer, "bombed", partitions=100)
     batch = build_batch([(None, bytes(120 << 20))], 1_700_000_000_000, compression=Compression.ZSTD)
     data = [PartitionProduceData(index, batch) for index in range(100)]
     while True:
@@ -188,7 +183,7 @@ def bombs(port: int) -> Iterator[None]:
 def flood_without_answers(port: int) -> Iterator[None]:
     """acks=0 on four connections, as fast as it goes."""
     peers = [Peer(port) for _ in range(4)]
-    _topics(peers[0], "flooded")
+    create_topics(peers[0], "flooded")
     batch = build_batch([(None, bytes(900_000))], 1_700_000_000_000)
     data = [TopicProduceData("flooded", ZERO_UUID, [PartitionProduceData(0, batch)])]
     frame = request_frame(ProduceRequest(None, 0, 1000, data), 9, 1)
@@ -232,7 +227,7 @@ def requests_behind_a_wait(port: int) -> Iterator[None]:
     for _ in range(16):
         peer = Peer(port)
         peers.append(peer)
-        _topics(peer, "silent")
+        create_topics(peer, "silent")
         fetch = FetchRequest(
             max_wait_ms=60_000, min_bytes=1, max_bytes=1000, topics=[FetchTopic("silent", partitions=[partition])]
         )
@@ -294,7 +289,7 @@ def credentials_of_everybody(port: int) -> Iterator[None]:
 def expressions_of_many_members(port: int) -> Iterator[None]:
     """Each member of a group has one of its own, and there are two thousand topics."""
     peer = Peer(port)
-    _topics(peer, *(f"topic-{number}" for number in range(2_000)))
+    create_topics(peer, *(f"topic-{number}" for number in range(2_000)))
     _coordinated(peer, "expressive-0")
     for number in range(1_000_000):
         expression = f"(topic|other)*-.*{number}" + "|x" * (number % 3_000)
@@ -376,7 +371,7 @@ def meters_of_long_names(port: int) -> Iterator[None]:
 def one_partition_ten_thousand_times(port: int) -> Iterator[None]:
     """DescribeProducers of 40 KB whose answer would have 400 MB."""
     peer = Peer(port)
-    _topics(peer, "produced")
+    create_topics(peer, "produced")
     frames = []
     for number in range(1_000):
         builder = BatchBuilder()
@@ -411,34 +406,12 @@ def one_large_group_sixteen_times(port: int) -> Iterator[None]:
 def small_requests_that_take_long(port: int) -> Iterator[None]:
     """Three hundred in one write: each of them goes through three thousand topics."""
     peer = Peer(port)
-    _topics(peer, *(f"topic-{number}" for number in range(3_000)))
+    create_topics(peer, *(f"topic-{number}" for number in range(3_000)))
     frame = request_frame(DescribeTopicPartitionsRequest([], 1), 0, 1)
     while True:
         peer.socket.sendall(frame * 300)
         for _ in range(300):
             peer.receive()
-        yield
-
-
-@attack
-def records_never_read(port: int) -> Iterator[None]:
-    """A hundred connections fetch fifty megabytes each, and read nothing."""
-    peer = Peer(port)
-    _topics(peer, "unread")
-    batch = build_batch([(None, bytes(900_000))], 1_700_000_000_000)
-    data = [TopicProduceData("unread", ZERO_UUID, [PartitionProduceData(0, batch)])]
-    for _ in range(60):
-        peer.ask(ProduceRequest(None, -1, 10_000, data), 9)
-    partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=50 << 20)
-    fetch = FetchRequest(
-        max_wait_ms=0, min_bytes=1, max_bytes=50 << 20, topics=[FetchTopic("unread", partitions=[partition])]
-    )
-    peers = [Peer(port) for _ in range(100)]
-    for each in peers:
-        each.send(fetch, 11)
-        yield
-    while True:
-        time.sleep(0.1)
         yield
 
 
@@ -460,7 +433,7 @@ def answers_never_read_of_many(port: int) -> Iterator[None]:
 def large_lists_of_many(port: int) -> Iterator[None]:
     """Sixteen connections send the largest lists of names and partitions, all at once."""
     peers = [Peer(port) for _ in range(16)]
-    _topics(peers[0], "listed", partitions=5_000)
+    create_topics(peers[0], "listed", partitions=5_000)
     _coordinated(peers[0], "lists")
     names = [MetadataRequestTopic(name=f"none-{number:06d}") for number in range(100_000)]
     partitions = [OffsetCommitRequestPartition(number % 5_000, 1, -1, "x" * 50) for number in range(10_000)]
@@ -481,23 +454,6 @@ def large_lists_of_many(port: int) -> Iterator[None]:
             peer.socket.sendall(frames[number % len(frames)])
         for peer in peers:
             assert peer.receive()
-        yield
-
-
-@attack
-def half_sent_records(port: int) -> Iterator[None]:
-    """Forty connections send 20 MB each of a Produce request of 90 MB, and wait."""
-    head = (90 << 20).to_bytes(4, "big") + b"\x00\x00\x00\x09\x00\x00\x00\x01\x00\x01c\x00"
-    peers = []
-    for _ in range(40):
-        peer = Peer(port)
-        peers.append(peer)
-        peer.socket.settimeout(0.5)
-        with contextlib.suppress(TimeoutError, ConnectionError):
-            peer.socket.sendall(head + bytes(20 << 20))
-        yield
-    while True:
-        time.sleep(0.1)
         yield
 
 
@@ -535,96 +491,7 @@ def patterns_of_transactional_ids(port: int) -> Iterator[None]:
             yield
 
 
-def _produced(peer: Peer, topic: str, *batches: bytes | bytearray) -> None:
-    for batch in batches:
-        data = [TopicProduceData(topic, ZERO_UUID, [PartitionProduceData(0, batch)])]
-        [answer] = peer.ask(ProduceRequest(None, -1, 60_000, data), 9).responses[0].partition_responses
-        assert answer.error_code == 0, answer
-
-
-def _looked_up(peer: Peer, topic: str, *timestamps: int) -> None:
-    """All at once: they are answered one after the other."""
-    frames = [
-        request_frame(ListOffsetsRequest(-1, 0, [ListOffsetsTopic(topic, [ListOffsetsPartition(0, -1, each)])]), 7, 1)
-        for each in timestamps
-    ]
-    peer.socket.sendall(b"".join(frames))
-    for _ in frames:
-        peer.receive()
-
-
-@attack
-def bombs_looked_up_by_time(port: int) -> Iterator[None]:
-    """A stored batch of 4 KB that has 120 MB when it is decompressed, with each codec: twenty requests in one write."""
-    peers = []
-    for codec in (Compression.ZSTD, Compression.GZIP, Compression.LZ4):
-        peers.append((Peer(port), f"bombed-{codec.name.lower()}"))
-        _topics(peers[-1][0], peers[-1][1])
-        _produced(*peers[-1], build_batch([(None, bytes(120 << 20))], 1_700_000_000_000, compression=codec))
-    while True:
-        for peer, topic in peers:
-            _looked_up(peer, topic, *range(20), -3)
-            yield
-
-
-@attack
-def many_records_looked_up_by_time(port: int) -> Iterator[None]:
-    """A batch of 900,000 records, whose times rise, and batches of one record whose times fall: 20,000 of them."""
-    peer = Peer(port)
-    _topics(peer, "risen")
-    _topics(peer, "fallen")
-    began_ms = 1_700_000_000_000
-    builder = BatchBuilder()
-    for number in range(900):
-        builder.extend([(None, None)] * 1_000, began_ms + number)
-    _produced(peer, "risen", builder.finish(compression=Compression.ZSTD))
-    one = [build_batch([(None, b"")], began_ms - number) for number in range(20_000)]
-    frames = [
-        request_frame(
-            ProduceRequest(None, -1, 60_000, [TopicProduceData("fallen", ZERO_UUID, [PartitionProduceData(0, each)])]),
-            9, 1,
-        )
-        for each in (*one, build_batch([(None, b"")], began_ms + 1))
-    ]  # fmt: skip
-    for first in range(0, len(frames), 500):
-        peer.socket.sendall(b"".join(frames[first : first + 500]))
-        for _ in frames[first : first + 500]:
-            peer.receive()
-    while True:
-        _looked_up(peer, "risen", *[began_ms + 899 - number for number in range(5)], -3)
-        _looked_up(peer, "fallen", *[began_ms + 1] * 5, -3)
-        yield
-
-
-@attack
-def greatest_time_of_deleted_records(port: int) -> Iterator[None]:
-    """The record with the greatest time is deleted, and 50,000 records follow."""
-    peer = Peer(port)
-    _topics(peer, "deleted")
-    _produced(peer, "deleted", build_batch([(None, b"")], 1_700_000_000_001))
-    peer.ask(DeleteRecordsRequest([DeleteRecordsTopic("deleted", [DeleteRecordsPartition(0, 1)])], 10_000), 2)
-    for _ in range(500):
-        _produced(peer, "deleted", build_batch([(None, bytes(100))] * 100, 1_700_000_000_000))
-    while True:
-        _looked_up(peer, "deleted", *[-3] * 20)
-        yield
-
-
-@attack
-def large_batches(port: int) -> Iterator[None]:
-    """Batches of 60 MB: one that a few kilobytes decompress to, and one that is as large as it is."""
-    peer = Peer(port)
-    own = [CreatableTopicConfig("max.message.bytes", str(100 << 20)), CreatableTopicConfig("retention.bytes", "1")]
-    peer.ask(CreateTopicsRequest([CreatableTopic("large", 1, 1, [], own)], timeout_ms=10_000), 5)
-    value = bytes(60 << 20)
-    batches = [build_batch([(None, value)], 1_700_000_000_000, compression=codec) for codec in list(Compression)]
-    while True:
-        for batch in batches:
-            _produced(peer, "large", batch)
-            yield
-
-
-for each in SHARE_ATTACKS:
+for each in (*RECORD_ATTACKS, *SHARE_ATTACKS):
     attack(each)
 
 

@@ -23,6 +23,7 @@ from coordinatord.base.config.address import parse_listeners
 from coordinatord.base.observe.health import HealthState
 from coordinatord.base.observe.logger import silent
 from coordinatord.server.daemon.daemon import Daemon
+from kafka_wire.api.create_topics import CreatableTopic, CreateTopicsRequest
 from kafka_wire.client import codec_of
 from tests.support.shell import request_frame, response_of
 
@@ -99,6 +100,11 @@ class Peer:
                 return b""
             at += got
         return bytes(data)
+
+
+def create_topics(peer: Peer, *names: str, partitions: int = 1) -> None:
+    """Create topics of so many partitions each; an error is left to what is done with them."""
+    peer.ask(CreateTopicsRequest([CreatableTopic(name, partitions, 1) for name in names], timeout_ms=10_000), 5)
 
 
 class Measured:

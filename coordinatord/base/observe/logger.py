@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,14 +19,14 @@ ROOT = "coordinatord"
 logging.getLogger(ROOT).addHandler(logging.NullHandler())  # without it, warnings would be printed
 
 
-class _Methods:
+class _Methods(ABC):
     """The methods by level of a logger that has `log`."""
 
     __slots__ = ()
 
+    @abstractmethod
     def log(self, level: int, event: str, **fields: Any) -> None:
         """Log a line."""
-        raise NotImplementedError
 
     def debug(self, event: str, **fields: Any) -> None:
         self.log(logging.DEBUG, event, **fields)
