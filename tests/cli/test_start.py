@@ -30,6 +30,7 @@ NOT_NEEDED = {
     "prometheus_client": "the admin thread imports it",
     "pygments": "rich's",
     "rich": "structlog would import it wherever it is installed",
+    "greenlet": "structlog would import it wherever it is installed",
     "email": "the package crc32c would import it for its version",
     "argparse": "the package crc32c would import it for a command line",
     "importlib.metadata": "the package crc32c would import it for its version",

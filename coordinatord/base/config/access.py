@@ -53,7 +53,7 @@ def _per_address(value: object) -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False, init=False, eq=False)
 class AdmissionSettings(SecuritySettings):
     """The settings of permissions and quotas."""
 

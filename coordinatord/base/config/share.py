@@ -10,7 +10,7 @@ from coordinatord.base.config.setting_types import Setting, boolean, declared, i
 HOUR_MS = 3_600_000
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False, init=False, eq=False)
 class ShareSettings(AdmissionSettings):
     """The settings of share groups (KIP-932)."""
 

@@ -8,7 +8,7 @@ from coordinatord.base.config.setting_types import Setting, declared, integer
 from coordinatord.base.config.storage import StorageSettings
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False, init=False, eq=False)
 class ShareCoordinatorSettings(StorageSettings):
     """The settings of the topic `__share_group_state`, which stores the state of share partitions."""
 

@@ -12,7 +12,7 @@ MAX_LEADERS = 500
 """Largest number of nodes that lead at a time."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False, init=False, eq=False)
 class StorageSettings(ShareSettings):
     """The settings of the storage: see docs/postgresql.md."""
 

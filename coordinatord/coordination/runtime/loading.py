@@ -93,6 +93,11 @@ class Loading:
         return 1.0 if self._done else self.bytes / self.total_bytes if self.total_bytes else 0.0
 
     @property
+    def has_begun(self) -> bool:
+        """True once it is known which coordinators are loaded."""
+        return self._began_s > 0
+
+    @property
     def elapsed_seconds(self) -> float:
         """Duration of the load in seconds: so far, or in total when it is done."""
         return self.seconds if self._done else time.monotonic() - self._began_s if self._began_s else 0.0

@@ -9,10 +9,12 @@ from typing import Any, Protocol
 from coordinatord.base.config import Settings
 from coordinatord.base.observe.admin import AdminServer
 from coordinatord.base.observe.metrics import Metrics
+from coordinatord.coordination.group.consumer.state import GroupEnvironment
 from coordinatord.coordination.runtime.loading import Loading
 from coordinatord.coordination.runtime.partitions import Partitions
 from coordinatord.coordination.runtime.runtime import Runtime
 from coordinatord.coordination.runtime.topic_log import TopicLog
+from coordinatord.coordination.share.coordinator.coordinator import ShareCoordinator
 from coordinatord.coordination.share.coordinator.state import SharePartitionState
 from coordinatord.coordination.share.leader import ShareKey
 from coordinatord.server.control.node import Node, Share
@@ -32,7 +34,8 @@ class Standing(Protocol):
 class AssembledShare(Share, Protocol):
     """The share groups of a daemon (share.ShareState)."""
 
-    def begin_periodic_work(self, daemon: Assembled) -> None: ...
+    @property
+    def coordinator(self) -> ShareCoordinator: ...
 
     def stored(self, key: ShareKey) -> SharePartitionState | None: ...
 
@@ -68,7 +71,11 @@ class Assembled(Node, Protocol):
     def peers(self) -> Peers | SeatPeers | None: ...
 
     @property
-    def share(self) -> AssembledShare | None: ...
+    def used_share(self) -> AssembledShare | None:
+        """The share groups, if they have been used or loaded."""
+
+    @property
+    def surroundings(self) -> GroupEnvironment: ...
 
     def log_of(self, topic: str, buffer_bytes: int) -> TopicLog:
         """Return the log of a coordinator, in a topic."""

@@ -12,6 +12,7 @@ import os
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.base.clocks.clock import Clock
@@ -27,7 +28,7 @@ from coordinatord.broker.log.report_recovery import log_recovery
 from coordinatord.broker.log.writer import FlushStats, LogWriter
 from coordinatord.broker.metadata.log import MetadataLog
 from coordinatord.broker.topics import Topics
-from coordinatord.broker.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from coordinatord.broker.topics.names import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC
 from coordinatord.broker.topics.partition_verification import TransactionCoordinator
 from coordinatord.coordination.runtime.loading import Loading
 from coordinatord.coordination.runtime.partitions import Partitions
@@ -38,7 +39,7 @@ from coordinatord.coordination.service.consumer_limits import surroundings
 from coordinatord.coordination.service.groups import Coordinator
 from coordinatord.coordination.service.ledger_writer import LedgerWriter
 from coordinatord.coordination.service.random_ids import RandomIds
-from coordinatord.coordination.transactions.coordinator import MarkerWriter, Transactions
+from coordinatord.coordination.transactions.coordinator import Transactions
 from coordinatord.coordination.transactions.markers import PartitionMarkers
 from coordinatord.server.daemon.access import Admission
 from coordinatord.server.daemon.compaction import Compaction
@@ -106,9 +107,9 @@ class Daemon:
         self._assemble_nodes()
         self._assemble_store(log_worker)
         self._assemble_topics()
-        self._assemble_share()
         self._assemble_groups()
         self._assemble_transactions()
+        self._assemble_share()
         self._assemble_door(log_worker)
         self._assemble_admin()
         self.metadata.load()
@@ -171,14 +172,6 @@ class Daemon:
         for use in (self.admission.use, self.compaction.use):
             self.topics.broker_configs.follow(use)
 
-    def _assemble_share(self) -> None:
-        """Make the share coordinator, if share groups are served."""
-        self.share: ShareState | None = None
-        if serves_share_groups(self.settings):
-            from coordinatord.server.daemon.share import ShareState
-
-            self.share = ShareState(self)
-
     def _assemble_groups(self) -> None:
         """Make the group coordinator and its ledger."""
         settings = self.settings
@@ -219,7 +212,8 @@ class Daemon:
             settings=transaction_settings(settings),
             max_ids=settings.max_transactional_ids,
             topic=self.topics,
-            markers=self._spread_markers(),
+            # with other nodes, it also writes to their partitions
+            markers=self.markers if self.peers is None else spread(self.markers, self.nodes, self.peers, self.storage),
             new_producer_id=self.topics.producer_ids.next,
         )
         self.topics.made_elsewhere[TRANSACTION_TOPIC] = self.transactions.topic_made
@@ -230,9 +224,28 @@ class Daemon:
             self.participants = SpreadTransactions(self.transactions, self.nodes, self.peers)
         self.topics.participants = self.participants
 
-    def _spread_markers(self) -> MarkerWriter:
-        """Return the writer of markers: if there are other nodes, it also writes to their partitions."""
-        return self.markers if self.peers is None else spread(self.markers, self.nodes, self.peers, self.storage)
+    def _assemble_share(self) -> None:
+        """Assemble share groups if their topic is to be loaded. Otherwise their first use does: few daemons need it."""
+        self.used_share: ShareState | None = None
+        if serves_share_groups(self.settings):
+            self.topics.made_elsewhere[SHARE_TOPIC] = lambda: self._use_share().coordinator.topic_made()
+            if self.topics.share_partitions is not None:
+                self._use_share()
+
+    def _use_share(self) -> ShareState:
+        """Return the share groups, assembled by the first use, on the event loop."""
+        if self.used_share is None:
+            from coordinatord.server.daemon.share import ShareState
+
+            self.used_share = ShareState(self)
+            if self._stopping.is_set():
+                self.used_share.drain()
+        return self.used_share
+
+    @property
+    def share(self) -> ShareState | None:
+        """The share groups; None if they are not served."""
+        return self._use_share() if serves_share_groups(self.settings) else None
 
     def _assemble_door(self, log_worker: Worker | None) -> None:
         """Make the handlers and shortcuts, and the state that all connections share."""
@@ -245,7 +258,7 @@ class Daemon:
             self.transactions,
             self.participants,
             self.markers,
-            self.share,
+            self._use_share,
         )
         handlers = self.scram_users.handlers(handlers, self.nodes, self.peers)
         made = shortcuts(self.coordinator, self.topics.catalogue)
@@ -311,17 +324,15 @@ class Daemon:
                 )
             host, port = sockets[0].getsockname()[:2]
             self.bound.append((endpoint.name, host, port))
-            if part is not None:
-                self.nodes.advertise(endpoint.name, *part.addresses[endpoint.name])
-            else:
-                self.nodes.advertise(endpoint.name, (endpoint.advertised_host, endpoint.advertised_port or port))
+            own = [(endpoint.advertised_host, endpoint.advertised_port or port)]
+            self.nodes.advertise(endpoint.name, *(own if part is None else part.addresses[endpoint.name]))
             for each in sockets:
                 self._servers.append(await self._listen(endpoint.name, each))
         if part is not None:
             from coordinatord.server.daemon.worker import take_up_line
             from coordinatord.transport.cluster.peers import LISTENER
 
-            connection = lambda: Connection(self.door, LISTENER)  # noqa: E731
+            connection = partial(Connection, self.door, LISTENER)
             self._servers.append(await self.loop.create_unix_server(connection, sock=part.peer_socket))
             await take_up_line(part, self.loop, self.topics, self, "" if self.admin is None else self.admin.url)
         self.begin()
@@ -336,17 +347,8 @@ class Daemon:
                 )
         self.health.loading("the groups are being loaded")
         self.spawn(self._load())
-        self._close_idle()
         self.storage.begin(self)
         begin_periodic_work(self)
-
-    def _close_idle(self) -> None:
-        """Close idle connections, now and periodically. A timer does this, because timers expire after requests were
-        read.
-        """
-        idle_ms = self.settings.connections_max_idle_ms
-        self.timers.alarm(self.now_ms() + max(1, min(idle_ms // 4, 60_000)), self._close_idle)
-        self.connections.close_idle(idle_ms)
 
     async def _listen(self, name: str, listening: socket.socket) -> Listening:
         if self.settings.protocols[name] != "PLAINTEXT":
@@ -356,16 +358,13 @@ class Daemon:
                 self.secured = SecuredListeners(self)
             return await self.secured.listen(name, listening)
 
-        def connection() -> Connection:
-            return Connection(self.door, name)
-
         backlog = self.settings.socket_listen_backlog_size
-        return await self.loop.create_server(connection, sock=listening, backlog=backlog)
+        return await self.loop.create_server(partial(Connection, self.door, name), sock=listening, backlog=backlog)
 
     async def _load(self) -> None:
         """Replay the coordinators' logs. Groups first: an unfinished transaction may have markers to write for them."""
         coordinator, transactions = self.coordinator, self.transactions
-        share = () if self.share is None else (self.share.coordinator,)
+        share = () if self.used_share is None else (self.used_share.coordinator,)
         await self.loading.run(coordinator, transactions, *share)
         if coordinator.actors or transactions.actors:
             self._log.info(
@@ -404,8 +403,8 @@ class Daemon:
         if self.failed is None:
             self.transactions.drain()
             self.coordinator.drain()
-            if self.share is not None:
-                self.share.drain()
+            if self.used_share is not None:
+                self.used_share.drain()
             self.ledger_writer.flush()
             self.topics.drain()
         self.timers.close()

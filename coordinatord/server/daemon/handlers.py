@@ -1,12 +1,13 @@
 """The handlers of all APIs that a daemon offers.
 
-Handlers that consumers and producers use are made at the start. Those of administration, SASL and transactions are made
-by the first request for one of their APIs, so that a start does not import their modules (`lazy_handlers`).
+Handlers that consumers and producers use are made at the start. Those of administration, SASL, transactions and share
+groups are made by the first request for one of their APIs, so that a start does not import their modules
+(`lazy_handlers`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from coordinatord.base.config import Settings
@@ -64,12 +65,11 @@ NOT_SERVED = (ApiKey.STREAMS_GROUP_DESCRIBE,)
 """APIs that only our commands use."""
 
 
-class Share(ShareKeys, Protocol):
+class Share(ShareKeys, Handlers, Protocol):
     """The parts of a daemon that serve share groups (daemon/share.py)."""
 
-    def states(self, coordinator: Coordinator) -> ShareStates: ...
-
-    def handlers(self, groups: ShareStates, surroundings: GroupEnvironment) -> dict[int, Any]: ...
+    @property
+    def states(self) -> ShareStates: ...
 
 
 def serves_consumer_protocol(settings: Settings) -> bool:
@@ -126,12 +126,12 @@ def all_handlers(
     transactions: Transactions,
     participants: TransactionCoordinator,
     markers: PartitionMarkers,
-    share: Share | None,
+    share: Callable[[], Share],
 ) -> dict[int, Any]:
     """Return the handlers by API key. `participants` is the transaction coordinator as partitions call it, on this or
-    another node. `share`: None if share groups are not served.
+    another node. `share` returns the share groups; it is called only where they are served.
     """
-    share_states = None if share is None else share.states(coordinator)
+    shares = serves_share_groups(settings)
     membership = Membership(
         coordinator,
         max_group_id_bytes=settings.group_id_max_bytes,
@@ -141,7 +141,7 @@ def all_handlers(
     def group_admin() -> Handlers:
         from coordinatord.coordination.service.apis.admin import GroupAdmin
 
-        return GroupAdmin(coordinator, share_states)
+        return GroupAdmin(coordinator, (lambda: share().states) if shares else None)
 
     def transaction_apis() -> Handlers:
         from coordinatord.coordination.transactions.apis.transactions import TransactionApis
@@ -157,7 +157,7 @@ def all_handlers(
 
     return {
         **topics.handlers(),
-        **FindCoordinator(nodes, topics.offsets_partitions, transactions, share).handlers(),
+        **FindCoordinator(nodes, topics.offsets_partitions, transactions, share if shares else None).handlers(),
         **membership.handlers(),
         **(
             ConsumerGroups(coordinator, surroundings, settings).handlers()
@@ -169,5 +169,5 @@ def all_handlers(
         **lazy_handlers(GROUP_ADMIN_APIS, group_admin),
         **lazy_handlers(TRANSACTION_APIS, transaction_apis),
         **lazy_handlers(TRANSACTIONAL_OFFSETS_APIS, transactional_offsets),
-        **({} if share is None or share_states is None else share.handlers(share_states, surroundings)),
+        **(lazy_handlers(SHARE_APIS, share) if shares else {}),
     }

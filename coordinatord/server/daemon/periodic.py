@@ -32,8 +32,18 @@ def begin_periodic_work(daemon: Assembled) -> None:
     every(settings.transaction_remove_expired_transaction_cleanup_interval_ms / 1000, daemon.transactions.expire_ids)
     expiry_s = settings.offsets_retention_check_interval_ms / 1000
     daemon.spawn(expire_offsets(daemon.topics.group_configs, daemon.coordinator, expiry_s))
-    if daemon.share is not None:
-        daemon.share.begin_periodic_work(daemon)
+    every(settings.share_coordinator_state_topic_prune_interval_ms / 1000, lambda: prune_share_topic(daemon))
+    daemon.spawn(repeat_share_snapshots(daemon))
+    close_idle(daemon)
+
+
+def close_idle(daemon: Assembled) -> None:
+    """Close idle connections, now and periodically. A timer does this, because timers expire after requests were
+    read.
+    """
+    idle_ms = daemon.settings.connections_max_idle_ms
+    daemon.timers.alarm(daemon.now_ms() + max(1, min(idle_ms // 4, 60_000)), lambda: close_idle(daemon))
+    daemon.connections.close_idle(idle_ms)
 
 
 async def expire_offsets(group_configs: GroupConfigs, coordinator: Coordinator, interval_s: float) -> None:
@@ -43,6 +53,26 @@ async def expire_offsets(group_configs: GroupConfigs, coordinator: Coordinator, 
         group_configs.refresh()
         budget = Budget()
         for _ in coordinator.expire_offsets(group_configs.retention_ms):
+            if budget.is_spent():
+                await asyncio.sleep(0)
+                budget = Budget()
+
+
+def prune_share_topic(daemon: Assembled) -> None:
+    """Delete redundant records of `__share_group_state`, if share groups are used."""
+    if daemon.used_share is not None:
+        daemon.used_share.coordinator.prune()
+
+
+async def repeat_share_snapshots(daemon: Assembled) -> None:
+    """Repeat the snapshots of cold share partitions, in slices; for ever."""
+    interval_ms = daemon.settings.share_coordinator_cold_partition_snapshot_interval_ms
+    while True:
+        await asyncio.sleep(interval_ms / 1000)
+        if daemon.used_share is None:
+            continue
+        budget = Budget()
+        for _ in daemon.used_share.coordinator.snapshot_cold(interval_ms):
             if budget.is_spent():
                 await asyncio.sleep(0)
                 budget = Budget()

@@ -1,22 +1,19 @@
-"""The share coordinator of a daemon, and the delivery of records to share groups: their assembly, their requests, their
-periodic work.
+"""The share coordinator of a daemon, and the delivery of records to share groups: their assembly, and their requests.
 
-Imported only if share groups are served. Of several nodes, the leader of a topic partition delivers its records to
+Imported by the first use of share groups. Of several nodes, the leader of a topic partition delivers its records to
 share groups; their state is with the leader of the key's partition of `__share_group_state`, which may be another node
 (coordination/share/state_persister.py).
 """
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from coordinatord.base.budget import Budget
 from coordinatord.broker.topics.names import SHARE_TOPIC
 from coordinatord.coordination.service.apis.share_groups import ShareGroups
-from coordinatord.coordination.service.apis.share_offsets import SHARE_OFFSETS_APIS, ShareOffsets
+from coordinatord.coordination.service.apis.share_offsets import ShareOffsets
 from coordinatord.coordination.service.share_states import ShareStates
-from coordinatord.coordination.share.apis.state import APIS, ShareStateApis
+from coordinatord.coordination.share.apis.state import ShareStateApis
 from coordinatord.coordination.share.coordinator.coordinator import ShareCoordinator, coordinator_key, parse_key
 from coordinatord.coordination.share.coordinator.state import ShareCoordinatorSettings, SharePartitionState
 from coordinatord.coordination.share.delivery import ShareDelivery
@@ -25,12 +22,9 @@ from coordinatord.coordination.share.leader import ShareKey
 from coordinatord.coordination.share.persister import UNINITIALIZED_START_OFFSET
 from coordinatord.coordination.share.redeliveries import Redeliveries
 from coordinatord.coordination.share.state_persister import StatePersister
-from coordinatord.transport.net.lazy_handlers import Handler, lazy_handlers
 from kafka_wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from coordinatord.coordination.group.consumer.state import GroupEnvironment
-    from coordinatord.coordination.service.groups import Coordinator
     from coordinatord.server.daemon.assembled import Assembled
 
 
@@ -38,21 +32,25 @@ class ShareState:
     """The share coordinator, the persister on it, and the share partitions that the persister stores."""
 
     def __init__(self, daemon: Assembled) -> None:
-        """`daemon`: a daemon.Daemon whose topics are assembled, and not yet its groups."""
+        """`daemon`: a daemon.Daemon that is assembled, with what it loads, or that serves already. Then the topic did
+        not exist at the start, and there is nothing to load.
+        """
         settings = daemon.settings
+        partitions = 0 if daemon.loading.has_begun else daemon.topics.share_partitions or 0
         self.settings = settings
         self.topics = daemon.topics
         others = None if daemon.peers is None else (daemon.nodes, daemon.peers)
         self.coordinator = ShareCoordinator(
             daemon.runtime,
             daemon.log_of(SHARE_TOPIC, settings.share_coordinator_load_buffer_size),
-            daemon.partitions_of(SHARE_TOPIC, daemon.topics.share_partitions or 0),
+            daemon.partitions_of(SHARE_TOPIC, partitions),
             settings=ShareCoordinatorSettings(settings.share_coordinator_snapshot_update_records_per_snapshot),
             max_share_partitions=settings.max_share_partitions,
             topics=daemon.topics,
         )
-        daemon.topics.made_elsewhere[SHARE_TOPIC] = self.coordinator.topic_made
+        self.coordinator.topic_made()
         self.persister = StatePersister(self.coordinator, daemon.topics, daemon.runtime, daemon.loop.call_soon, others)
+        self.states = ShareStates(daemon.coordinator, self.persister)
         self.ends = PartitionEnds(daemon.topics.catalogue, others)
         daemon.topics.on_deleted(self.coordinator.topic_deleted)
         self.delivery = ShareDelivery(
@@ -70,22 +68,19 @@ class ShareState:
         if settings.rebalance_ledger_enable:
             self.redeliveries = Redeliveries(
                 settings.node_id,
-                lambda found, encode: daemon.ledger_writer.append(found, encode),  # assembled later
+                lambda found, encode: daemon.ledger_writer.append(found, encode),
                 daemon.topics.topic_name,
                 daemon.now_ms,
             )
             self.delivery.partitions.observers.append(self.redeliveries)
+        self._surroundings = daemon.surroundings
 
-    def handlers(self, groups: ShareStates, surroundings: GroupEnvironment) -> dict[int, Handler]:
+    def handlers(self) -> dict[int, Any]:
         """Return the handlers by API key: of the share coordinator, and of the share groups that use it."""
-
-        def offsets() -> ShareOffsets:
-            return ShareOffsets(groups, surroundings.topics, self.ends, self.settings)
-
         return {
-            **lazy_handlers(APIS, lambda: ShareStateApis(self.coordinator, self.topics)),
-            **ShareGroups(groups, surroundings, self.settings).handlers(),
-            **lazy_handlers(SHARE_OFFSETS_APIS, offsets),
+            **ShareStateApis(self.coordinator, self.topics).handlers(),
+            **ShareGroups(self.states, self._surroundings, self.settings).handlers(),
+            **ShareOffsets(self.states, self._surroundings.topics, self.ends, self.settings).handlers(),
             **self.delivery.handlers(),
         }
 
@@ -93,10 +88,6 @@ class ShareState:
         """Respond to parked requests, because the daemon is stopping."""
         self.coordinator.drain()
         self.delivery.drain()
-
-    def states(self, coordinator: Coordinator) -> ShareStates:
-        """Return the state of share partitions, for groups."""
-        return ShareStates(coordinator, self.persister)
 
     def start_offset(self, key: ShareKey) -> int:
         """Return the start offset of a share partition as it is stored, -1 if there is none."""
@@ -121,21 +112,3 @@ class ShareState:
         except ValueError:
             return None
         return self.coordinator.partitions.of(coordinator_key(group_id, topic_id, partition))
-
-    # Periodic work
-
-    def begin_periodic_work(self, daemon: Assembled) -> None:
-        """Prune the topic from time to time, and repeat snapshots of cold share partitions."""
-        daemon.every(self.settings.share_coordinator_state_topic_prune_interval_ms / 1000, self.coordinator.prune)
-        daemon.spawn(self._repeat_snapshots())
-
-    async def _repeat_snapshots(self) -> None:
-        """Repeat the snapshots of cold share partitions, in slices; for ever."""
-        interval_ms = self.settings.share_coordinator_cold_partition_snapshot_interval_ms
-        while True:
-            await asyncio.sleep(interval_ms / 1000)
-            budget = Budget()
-            for _ in self.coordinator.snapshot_cold(interval_ms):
-                if budget.is_spent():
-                    await asyncio.sleep(0)
-                    budget = Budget()

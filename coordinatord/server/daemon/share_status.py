@@ -46,7 +46,7 @@ class ShareStatus:
 
     def window(self, group: Group, partition_of: Callable[[str, int], Partition], now_ms: int) -> Window:
         """Look at a share group. Called on the admin thread."""
-        found, share, group_id = Window(), self._daemon.share, group.group_id
+        found, share, group_id = Window(), self._daemon.used_share, group.group_id
         if share is None or group.share is None:
             return found
         members, limit = (

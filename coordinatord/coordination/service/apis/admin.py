@@ -33,8 +33,8 @@ FEW_GROUPS = 256
 class GroupAdmin:
     """The handlers."""
 
-    def __init__(self, coordinator: Coordinator, share_states: ShareStates | None = None) -> None:
-        """`share_states`: the state of share groups; None on a node without share groups."""
+    def __init__(self, coordinator: Coordinator, share_states: Callable[[], ShareStates] | None = None) -> None:
+        """`share_states` returns the state of share groups; None on a node without share groups."""
         self.coordinator = coordinator
         self.share_states = share_states
 
@@ -105,7 +105,7 @@ class GroupAdmin:
                 continue
             latest = later(latest, actor)
             if actor.group.share is not None and self.share_states is not None:
-                deletion = actor.tell(self.share_states.deletion())
+                deletion = actor.tell(self.share_states().deletion())
                 if deletion.response is not None:
                     results[group_id] = deletion.response
                     continue
@@ -115,7 +115,7 @@ class GroupAdmin:
                     continue
             results[group_id] = actor.tell(Delete())
         if self.share_states is not None and deletions:
-            return CooperativeTask(self._delete_shared(context, results, deletions, latest, self.share_states))
+            return CooperativeTask(self._delete_shared(context, results, deletions, latest, self.share_states()))
         return respond_after(latest, context, DeleteGroupsResponse(results=[*results.values()]))
 
     def _delete_shared(

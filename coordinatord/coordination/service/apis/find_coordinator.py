@@ -8,6 +8,7 @@ that topic is created on first use.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from coordinatord.broker.topics.names import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC
@@ -85,9 +86,9 @@ class FindCoordinator(CoordinatorSearch):
     """The handler of a node that serves groups."""
 
     def __init__(
-        self, nodes: Nodes, partitions: int, transactions: Transactions, share: ShareKeys | None = None
+        self, nodes: Nodes, partitions: int, transactions: Transactions, share: Callable[[], ShareKeys] | None = None
     ) -> None:
-        """`share`: None on a node without share groups."""
+        """`share` returns the share coordinator; None on a node without share groups."""
         self.nodes = nodes
         self.share = share
         self.partitions = partitions
@@ -104,10 +105,11 @@ class FindCoordinator(CoordinatorSearch):
             partition = self.transactions.partition_for(key)
             return _told(self.nodes.coordinator(TRANSACTION_TOPIC, partition, context.listener))
         if key_type == SHARE and self.share is not None and context.api_version >= SHARE_VERSION:
-            error = self.share.ensure_topic()
+            share = self.share()
+            error = share.ensure_topic()
             if error is not ErrorCode.NONE:
                 return error, NO_NODE
-            found = self.share.partition_for(key)
+            found = share.partition_for(key)
             if found is None:
                 return ErrorCode.INVALID_REQUEST, NO_NODE
             return _told(self.nodes.coordinator(SHARE_TOPIC, found, context.listener))

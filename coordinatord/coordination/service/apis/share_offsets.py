@@ -45,12 +45,6 @@ from kafka_wire.api_key import ApiKey
 from kafka_wire.errors import ErrorCode, message_of
 from kafka_wire.registry import error_response
 
-SHARE_OFFSETS_APIS = (
-    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
-    ApiKey.ALTER_SHARE_GROUP_OFFSETS,
-    ApiKey.DELETE_SHARE_GROUP_OFFSETS,
-)
-
 NO_LAG = -1
 
 
