@@ -17,11 +17,8 @@ from coordinatord.monitoring.analysis import burrow
 from coordinatord.monitoring.analysis.burrow import Commit
 from coordinatord.monitoring.analysis.generations import TopicPartition
 
-SHARE = 64
-"""Above MARKS commits in a window, the distance between two marks is window / SHARE; up to MARKS, every commit of the
-window is a mark.
-"""
-MARKS = 2 * SHARE
+MARKS = 128
+"""Number of parts of a window, of each of which the first commit is a mark."""
 FALLS = 16
 """Maximum number of kept steps back after which the group has not returned to the offset; of more, the last ones."""
 SILENCES = 10
@@ -77,7 +74,10 @@ class Trail:
         """(offset, since, until) of the last completed standstill."""
         self.silences: deque[tuple[int, int]] = deque(maxlen=SILENCES)
         """(begin, end) of gaps between commits of more than a third of the window."""
-        self.marks: deque[Commit] = deque()
+        self.marks: deque[Commit] = deque(maxlen=2 * MARKS)
+        """The first commit of each part of the window, and the last mark before. If the clock goes to and fro, a part
+        has several, of which the last ones are kept.
+        """
         self.recent: deque[Commit] = deque(maxlen=burrow.WINDOW)
         """Burrow's window."""
         for commit in commits:
@@ -96,37 +96,11 @@ class Trail:
                 self.count_here += 1
             else:
                 self._move(last.offset, offset, time_ms)
+        if last is None or self.slot(time_ms) != self.slot(last.time_ms):
+            self.marks.append(commit)
+        self.drop_marks(time_ms - self.window_ms)
         self.last = commit
         self.recent.append(commit)
-        self._mark(commit)
-
-    def add_all(self, commits: Sequence[Commit]) -> None:
-        """`add` for each commit, optimised for millions of them: the most frequent cases are handled inline."""
-        last, window_ms, marks = self.last, self.window_ms, self.marks
-        if last is None and commits:
-            self.add(commits[0])
-            commits, last = commits[1:], commits[0]
-        for commit in commits:
-            assert last is not None
-            offset, time_ms, _ = commit
-            if 3 * (time_ms - last[1]) > window_ms:
-                self.silences.append((last[1], time_ms))
-            if offset == last[0]:
-                self.count_here += 1
-            elif offset > last[0] and not self.falls and STANDS * (time_ms - self.moved_ms) < window_ms:
-                self.moved_ms, self.count_here = time_ms, 1
-            else:
-                self._move(last[0], offset, time_ms)
-            last = commit
-            marks.append(commit)
-            since_ms = time_ms - window_ms
-            while len(marks) > 1 and marks[1][1] <= since_ms:
-                marks.popleft()
-            if len(marks) > MARKS:
-                self._thin(commit)
-                marks = self.marks
-        self.last = last
-        self.recent.extend(commits[-burrow.WINDOW :])
 
     def _move(self, before: int, offset: int, time_ms: int) -> None:
         if STANDS * (time_ms - self.moved_ms) >= self.window_ms:
@@ -140,29 +114,20 @@ class Trail:
         while self.falls and self.falls[-1][0] <= offset:
             self.falls.pop()
 
-    def _mark(self, commit: Commit) -> None:
-        marks = self.marks
-        marks.append(commit)
-        since_ms = commit.time_ms - self.window_ms
-        while len(marks) > 1 and marks[1].time_ms <= since_ms:
-            marks.popleft()
-        if len(marks) > MARKS:
-            self._thin(commit)
+    def slot(self, time_ms: int) -> int:
+        """Return the number of a time's part of a window, counted from the epoch."""
+        return time_ms * MARKS // self.window_ms
 
-    def _thin(self, commit: Commit) -> None:
-        kept = [self.marks[0]]
-        for each in self.marks:
-            if SHARE * (each.time_ms - kept[-1].time_ms) >= self.window_ms:
-                kept.append(each)
-        if kept[-1] is not commit:
-            kept.append(commit)
-        self.marks = deque(kept[-MARKS:])
+    def drop_marks(self, since_ms: int) -> None:
+        """Drop all marks up to then but the last one, which is the position at that time."""
+        while len(self.marks) > 1 and self.marks[1].time_ms <= since_ms:
+            self.marks.popleft()
 
     def window(self, since_ms: int) -> Sequence[Commit]:
-        """Return the commits since then, or a part of them if there are many, and the last commit before, which is the
-        position at that time.
-        """
+        """Return the marks since then, the last one before, which is the position at that time, and the last commit."""
         marks = list(self.marks)
+        if self.last is not None and marks[-1] != self.last:
+            marks.append(self.last)
         first = next((n for n, each in enumerate(marks) if each.time_ms >= since_ms), len(marks))
         return marks[max(0, first - 1) :]
 

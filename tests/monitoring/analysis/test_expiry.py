@@ -36,13 +36,7 @@ def test_a_time_that_the_client_gave_and_a_retention_that_is_not_known() -> None
     assert expiries("classic", Members(True), TRAILS, WEEK_MS, {("b", 1): 8}) == [Expiry("b", 1, "explicit", 8)]
 
 
-@pytest.mark.parametrize("at_once", [False, True])
-def test_each_step_back_is_counted_and_the_last_one_is_known(at_once: bool) -> None:
+def test_each_step_back_is_counted_and_the_last_one_is_known() -> None:
     commits = [Commit(offset, 1_000 * n, None) for n, offset in enumerate((5, 9, 4, 4, 6, 12, 3))]
-    trail = Trail(600_000)
-    if at_once:
-        trail.add_all(commits)
-    else:
-        for commit in commits:
-            trail.add(commit)
+    trail = Trail(600_000, commits)
     assert rewinds({("c", 0): trail, **TRAILS}) == {("c", 0): Rewinds(2, 14, 12, 3, 6_000)}

@@ -382,19 +382,21 @@ class Ran:
 
 
 def _commits(side: _Side, wanted: Wanted, rows: _Rows, decoded: Decoded) -> None:
-    """Decode offset commits: keys first, so that an unwanted group or topic costs only its key."""
+    """Decode offset commits: each different key once, and no values of unwanted groups and topics."""
     buf, records = side.buf, side.records
-    keys = Ran(KEY, buf, records[KEY_AT] + 2, records[KEY_END], np.zeros(side.count, np.int64))
-    for row in np.flatnonzero(keys.bad).tolist():
+    interned = Interned(buf, records[KEY_AT], records[KEY_END])
+    key_of, first = interned.ids, interned.first
+    keys = Ran(KEY, buf, records[KEY_AT][first] + 2, records[KEY_END][first], np.zeros(len(first), np.int64))
+    for row in np.flatnonzero(keys.bad[key_of]).tolist():
         _one(side, row, wanted, rows)
     good = keys.bad == 0
     groups, topics = Interned(buf, *_good(keys.texts("group"), good)), Interned(buf, *_good(keys.texts("topic"), good))
     group_names, topic_names = [v.decode() for v in groups.values], [v.decode() for v in topics.values]
-    keep = good
     if wanted.groups:
-        keep = keep & np.array([wanted.has_group(name) for name in group_names] + [False], np.bool_)[groups.ids]
+        good &= np.array([wanted.has_group(name) for name in group_names] + [False], np.bool_)[groups.ids]
     if wanted.topics:
-        keep = keep & np.array([wanted.has_topic(name) for name in topic_names] + [False], np.bool_)[topics.ids]
+        good &= np.array([wanted.has_topic(name) for name in topic_names] + [False], np.bool_)[topics.ids]
+    keep = good[key_of]
 
     versions = np.empty(side.count, np.int64)
     kernels.leading_int16(buf, records[VALUE_AT], records[VALUE_END], versions)
@@ -409,9 +411,9 @@ def _commits(side: _Side, wanted: Wanted, rows: _Rows, decoded: Decoded) -> None
     dead = side.records[VALUE_AT] < 0
     columns = {
         **_record_columns(side, wanted, dead, versions[kept]),
-        "group_id": groups.column(group_names, kept),
-        "topic": topics.column(topic_names, kept),
-        "partition": integers(keys.ints("partition")[kept], pa.int32()),
+        "group_id": groups.column(group_names, key_of[kept]),
+        "topic": topics.column(topic_names, key_of[kept]),
+        "partition": integers(keys.ints("partition")[key_of[kept]], pa.int32()),
         **_commit_values(buf, values, kept, dead),
     }
     decoded.add(

@@ -46,16 +46,22 @@ SECRET = np.frombuffer(secrets.token_bytes(16), np.uint64)
 
 
 class Interned:
-    """Texts numbered by content: `ids` (-1 for null) index `values`."""
+    """Texts numbered by content: `ids` (-1 for null) index `values`, and `first`, the first row of each."""
 
     def __init__(self, buf: Bytes, at: Ints, end: Ints) -> None:
         size = 1 << max(4, (2 * len(at)).bit_length())
         self.ids = np.empty(len(at), np.int32)
         first = np.empty(len(at), np.int64)
         count = kernels.intern(buf, at, end, SECRET, np.full(size, -1, np.int32), self.ids, first)
-        self.values: list[bytes] = [buf[at[row] : end[row]].tobytes() for row in first[:count]]
+        self.first: Ints = first[:count]
+        self._texts = buf, at, end
 
-    def column(self, values: Sequence[str | None], keep: Ints | None = None) -> pa.DictionaryArray:
+    @property
+    def values(self) -> list[bytes]:
+        buf, at, end = self._texts
+        return [buf[at[row] : end[row]].tobytes() for row in self.first]
+
+    def column(self, values: Sequence[str | None], keep: Any = None) -> pa.DictionaryArray:
         """Return a dictionary column of the rows `keep` (None: all), with `values` in place of the texts."""
         ids = self.ids if keep is None else self.ids[keep]
         return pa.DictionaryArray.from_arrays(pa.array(ids, pa.int32(), mask=ids < 0), pa.array(values, pa.string()))

@@ -370,9 +370,15 @@ def run_programs(buf, at_of, end_of, version_of, code, starts, defaults, ints, t
                 known = code[pc, 2]
                 at = _tags(buf, at, end, code, pc + 1, known, row, ints, texts_at, texts_end)
                 pc += 1 + known
-            else:
+                continue
+            if code[pc, 0] != INT:
                 at = _field(buf, at, end, code[pc, 0], code[pc, 1], code[pc, 2], row, ints, texts_at, texts_end)
-                pc += 1
+            elif code[pc, 2] > end - at:
+                at = -1
+            else:  # `_field` without its call, which would take three quarters of the time
+                ints[code[pc, 1], row] = _big_endian(buf, at, code[pc, 2])
+                at += code[pc, 2]
+            pc += 1
         if at != end:
             bad[row] = 1
 

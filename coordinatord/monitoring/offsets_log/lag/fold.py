@@ -5,9 +5,7 @@ A group has one log, a partition of `__consumer_offsets`, so that logs can be fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import repeat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +21,8 @@ from coordinatord.monitoring.offsets_log.decode.row_types import (
     QUARANTINE,
     TRANSACTION_MARKERS,
 )
+from coordinatord.monitoring.offsets_log.lag.by_key import by_key
+from coordinatord.monitoring.offsets_log.lag.commit_arrays import add_all
 from coordinatord.monitoring.offsets_log.lag.histories import Histories
 from coordinatord.monitoring.offsets_log.lag.known import Key, Known, Written
 
@@ -44,9 +44,6 @@ COMMIT_COLUMNS = (
     "group_id", "topic", "partition", "committed_offset", "commit_timestamp_ms", "timestamp_ms", "log_offset",
     "transactional", "producer_id", "tombstone",
 )  # fmt: skip
-
-_COMMIT: Callable[[Any], Commit] = partial(tuple.__new__, Commit)
-"""Makes a commit from a tuple, without a Python function call for each."""
 
 
 class Fold:
@@ -117,43 +114,19 @@ class Fold:
 
     def _plain(self, batch: pa.RecordBatch) -> None:
         """Fold commits without transactions, in their order: equivalent to `_write` of each, for millions of them."""
-        names = [batch.column(name).dictionary_encode() for name in ("group_id", "topic")]
-        groups, topics = (each.dictionary.to_pylist() for each in names)
-        group, topic = (each.indices.to_numpy().astype(np.int64) for each in names)
-        numbers = batch.column("partition").to_numpy().astype(np.int64)
-        codes, at = np.unique((group * len(topics) + topic) << 32 | numbers, return_inverse=True)
-        keys: list[Key] = []
-        for code in codes.tolist():
-            of_group, of_topic = divmod(code >> 32, len(topics))
-            keys.append((groups[of_group], topics[of_topic], code & 0xFFFFFFFF))
-        trails = [self.trails.get(key) for key in keys]
-        made_ms = pc.coalesce(
-            batch.column("commit_timestamp_ms"), batch.column("timestamp_ms"), pa.scalar(0, pa.int64())
-        )
+        made_ms = pc.coalesce(batch.column("commit_timestamp_ms"), batch.column("timestamp_ms"))
+        times_ms = pc.fill_null(made_ms, 0).to_numpy()
         offsets = pc.fill_null(batch.column("committed_offset"), -1).to_numpy()
-        last = np.zeros(len(keys), np.int64)
-        np.maximum.at(last, at, batch.column("log_offset").to_numpy())
-        order = np.argsort(at, kind="stable")
-        bounds = np.searchsorted(at, np.arange(len(keys) + 1), sorter=order).tolist()
-        offsets, times = offsets[order], made_ms.to_numpy()[order]
-        commits = list(map(_COMMIT, zip(offsets.tolist(), times.tolist(), repeat(None), strict=False)))
-        for number in range(len(keys)):
-            begin, end = bounds[number], bounds[number + 1]
-            gone = np.flatnonzero(offsets[begin:end] < 0)
+        log_offsets = batch.column("log_offset").to_numpy()
+        for key, rows in by_key(pa.table(batch)):
+            self._effective[key] = int(log_offsets[rows[-1]])
+            gone = np.flatnonzero(offsets[rows] < 0)
             if len(gone):  # commits before a tombstone do not count
-                begin += int(gone[-1]) + 1
-                trails[number] = None
-            if begin < end:
-                trail = trails[number]
-                if trail is None:
-                    trail = trails[number] = Trail(self.window_ms)
-                trail.add_all(commits[begin:end])
-        for key, trail, log_offset in zip(keys, trails, last.tolist(), strict=True):
-            self._effective[key] = log_offset
-            if trail is None:
+                rows = rows[gone[-1] + 1 :]
                 self.trails.pop(key, None)
-            else:
-                self.trails[key] = trail
+            if len(rows):
+                trail = self.trails.setdefault(key, Trail(self.window_ms))
+                add_all(trail, offsets[rows], times_ms[rows])
         self._name(batch)
 
     def _name(self, batch: pa.RecordBatch) -> None:

@@ -17,6 +17,7 @@ from coordinatord.monitoring.analysis.generations import TopicPartition, generat
 from coordinatord.monitoring.analysis.history import KEEP_COMMITS, History
 from coordinatord.monitoring.analysis.status import Members
 from coordinatord.monitoring.offsets_log.decode.row_types import GROUP_GENERATIONS, OFFSET_COMMITS
+from coordinatord.monitoring.offsets_log.lag.by_key import by_key
 from coordinatord.monitoring.offsets_log.lag.known import Known, Written
 
 WITH_IDS = {"topic_partitions", "assigned_partitions", "partitions_pending_revocation"}
@@ -153,31 +154,26 @@ def _note(history: History, commits: Sequence[_Commits], begin: int, end: int) -
 
 def _by_group(batches: Iterable[pa.RecordBatch], ended: Sequence[tuple[int, Written]]) -> dict[str, list[_Commits]]:
     """Return commits by group and partition; those of transactions when these have `ended`."""
-    columns = ("group_id", "topic", "partition", "log_offset", "time_ms")
-    rows = [_COMMITS.empty_table()]
+    tables = [_COMMITS.empty_table()]
     for batch in batches:
-        plain = batch.filter(pc.invert(pc.or_(batch.column("tombstone"), batch.column("transactional"))))
-        times = pc.fill_null(pc.coalesce(plain.column("commit_timestamp_ms"), plain.column("timestamp_ms")), 0)
-        rows.append(pa.table([*(plain.column(name) for name in columns[:-1]), times], names=columns).cast(_COMMITS))
+        is_left_out = pc.or_(batch.column("tombstone"), batch.column("transactional"))
+        times = pc.fill_null(pc.coalesce(batch.column("commit_timestamp_ms"), batch.column("timestamp_ms")), 0)
+        columns = [*(batch.column(name) for name in _COMMITS.names[:-1]), times]
+        tables.append(pa.table(columns, names=_COMMITS.names).filter(pc.invert(is_left_out)).cast(_COMMITS))
     late = [(*written.key, at, written.made_ms) for at, written in ended if written.offset is not None]
     if late:
-        rows.append(pa.table([list(column) for column in zip(*late, strict=True)], schema=_COMMITS))
-    table = pa.concat_tables(rows).sort_by([(name, "ascending") for name in columns[:-1]])
-    if not table.num_rows:
-        return {}
-    codes = [pc.rank(table[name], tiebreaker="dense").to_numpy() for name in columns[:2]]
-    numbers, offsets, times_ms = (table[name].to_numpy() for name in columns[2:])
-    changes = (np.diff(codes[0]) != 0) | (np.diff(codes[1]) != 0) | (np.diff(numbers) != 0)
-    starts = [0, *(np.flatnonzero(changes) + 1).tolist(), table.num_rows]
-    places = table.select(columns[:3]).take(starts[:-1]).to_pylist()
+        columns = [list(column) for column in zip(*late, strict=True)]
+        tables.append(pa.table(columns, names=_COMMITS.names).cast(_COMMITS))
+    table = pa.concat_tables(tables)
+    offsets, times_ms = table["log_offset"].to_numpy(), table["time_ms"].to_numpy()
     found: dict[str, list[_Commits]] = {}
-    for place, begin, end in zip(places, starts, starts[1:], strict=False):
-        partition = (place["topic"], place["partition"])
-        found.setdefault(place["group_id"], []).append(_Commits(partition, offsets[begin:end], times_ms[begin:end]))
+    for (group, topic, number), rows in by_key(table):
+        found.setdefault(group, []).append(_Commits((topic, number), offsets[rows], times_ms[rows]))
     return found
 
 
+NAMES = pa.dictionary(pa.int32(), pa.string())
 _COMMITS = pa.schema(
-    [("group_id", pa.string()), ("topic", pa.string()), ("partition", pa.int64()), ("log_offset", pa.int64()),
+    [("group_id", NAMES), ("topic", NAMES), ("partition", pa.int64()), ("log_offset", pa.int64()),
      ("time_ms", pa.int64())]
 )  # fmt: skip

@@ -5,7 +5,7 @@ One pass over all commits for a partition, with the curve of its end offset, ser
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from coordinatord.monitoring.analysis.burrow import Commit
 from coordinatord.monitoring.analysis.commit_window import Trail
 from coordinatord.monitoring.analysis.current_lag import Now, Partition, standing
 from coordinatord.monitoring.analysis.ends import Ends
@@ -21,6 +20,7 @@ from coordinatord.monitoring.analysis.groups import SEVERITY, group_now
 from coordinatord.monitoring.analysis.lag import history
 from coordinatord.monitoring.analysis.offset_timeline import Point
 from coordinatord.monitoring.analysis.status import ALARMING, Members
+from coordinatord.monitoring.offsets_log.lag.commit_arrays import Ints, add_all, commits_of
 from coordinatord.monitoring.offsets_log.source.end_offsets import RecordTimes
 from coordinatord.monitoring.pipeline.source.partition_ends import tail_of
 from coordinatord.monitoring.pipeline.tables.departures import members_now
@@ -138,7 +138,7 @@ BOTH_COLUMNS = (*LAG_COLUMNS, *STATUS_COLUMNS[len(WHERE) :])
 """Columns of current_lag.Now."""
 
 Rows = Iterator[tuple[Any, ...]]
-PerGroup = Callable[[str, list[Commit], Partition, Members], Rows]
+PerGroup = Callable[[str, Ints, Ints, Partition, Members], Rows]
 
 HISTORY_ARRAYS = ("_at_ms", "_committed_offset", "_lag", "_least_lag")
 """A partition's rows of lag_history, column by column, in addition to its row of lag and status."""
@@ -158,7 +158,7 @@ def partition_of(topic: str, number: int, row: Mapping[str, Any] | None) -> Part
 
 
 def per_partition(inputs: Inputs, told: PerGroup) -> DataFrame:
-    """Return the rows that `told(group, commits, partition, members)` returns for each group with an offset in a
+    """Return the rows that `told(group, offsets, times, partition, members)` returns for each group with an offset in a
     partition, or with a member to which the partition is assigned: then there are no commits. The columns are
     BOTH_COLUMNS and HISTORY_ARRAYS.
     """
@@ -172,8 +172,8 @@ def per_partition(inputs: Inputs, told: PerGroup) -> DataFrame:
         if commits.num_rows:
             topic, number = commits["topic"][0].as_py(), commits["partition"][0].as_py()
             partition = partition_of(topic, number, next(iter(endings.slice(0, 1).to_pylist()), None))
-            for group_id, members, kept in _commits(commits):
-                rows += told(group_id, kept, partition, members)
+            for group_id, members, offsets, times_ms in _commits(commits):
+                rows += told(group_id, offsets, times_ms, partition, members)
         columns = zip(*rows, strict=True) if rows else [()] * len(schema)
         return pa.table([pa.array(each, field.type) for each, field in zip(columns, schema, strict=True)], schema)
 
@@ -198,21 +198,21 @@ NONE = -1
 """Value in place of the committed offset, in the row of a tombstone."""
 
 
-def _commits(rows: pa.Table) -> Iterator[tuple[str, Members, list[Commit]]]:
-    """Yield each group with an offset, or with a member that has the partition: its commits since its last tombstone,
-    in the order of the log.
+def _commits(rows: pa.Table) -> Iterator[tuple[str, Members, Ints, Ints]]:
+    """Yield each group with an offset, or with a member that has the partition: the offsets and the times of its
+    commits since its last tombstone, in the order of the log.
     """
     for group_id, own in by_group(rows, "log_offset"):
         offsets, times_ms = own["committed_offset"].to_numpy(), own["effective_ms"].to_numpy()
         tombstones = np.flatnonzero(offsets == NONE)
         since = int(tombstones[-1]) + 1 if len(tombstones) else 0
-        both = zip(offsets[since:].tolist(), times_ms[since:].tolist(), strict=True)
-        kept = [Commit(offset, committed_ms, None) for offset, committed_ms in both]
-        if kept or own["log_offset"][0].as_py() == ASSIGNED:
+        offsets, times_ms = offsets[since:], times_ms[since:]
+        if len(offsets) or own["log_offset"][0].as_py() == ASSIGNED:
             has_any, empty_ms, how, topics = (
                 own[name][0].as_py() for name in ("has_members", "empty_ms", "how", "topics")
             )
-            yield group_id, Members(has_any, empty_ms, how, None if topics is None else frozenset(topics)), kept
+            members = Members(has_any, empty_ms, how, None if topics is None else frozenset(topics))
+            yield group_id, members, offsets, times_ms
 
 
 def standings(inputs: Inputs) -> DataFrame:
@@ -222,11 +222,13 @@ def standings(inputs: Inputs) -> DataFrame:
 
     time_of = RecordTimes(directories)
 
-    def told(group_id: str, commits: list[Commit], partition: Partition, members: Members) -> Rows:
+    def told(group_id: str, offsets: Ints, times_ms: Ints, partition: Partition, members: Members) -> Rows:
         trail = Trail(rules.window_ms)
-        trail.add_all(commits)
+        add_all(trail, offsets, times_ms)
         row = standing(group_id, trail, partition, now_ms, members=members, rules=rules, record_time=time_of)
-        found = history(commits, partition.points, step_ms) if step_ms is not None else ()
+        found: Iterable[tuple[int, int, int, int]] = ()
+        if step_ms is not None and partition.points:
+            found = history(list(commits_of(offsets, times_ms)), partition.points, step_ms)
         past = [(at_ms, offset, most, least) for at_ms, offset, least, most in found]
         yield (*row, *(map(list, zip(*past, strict=True)) if past else ([], [], [], [])))
 
