@@ -111,6 +111,8 @@ def why(group: str, bootstrap: str, last: int, as_json: bool) -> None:
         state, records = look_up(bootstrap, group, last)
     except WireError as error:
         fail(str(error), status=BAD_SETTINGS if isinstance(error, Unreachable) else 1)
+    if is_absent(state) and not records:
+        fail(*told(group, state, records))
     if as_json:
         for record in records or ():
             echo(json.dumps(record))

@@ -216,7 +216,8 @@ def test_why_of_a_group_of_another_type(here: Here, monkeypatch: pytest.MonkeyPa
         "coordinatord: group streamers is a streams group: nothing records why it rebalances. `coordinatord groups "
         "watch streamers` prints each change of it.\n"
     )
-    assert "Group nobody does not exist now." in here("groups", "why", "nobody")
+    assert "coordinatord: Group nobody does not exist now.\n" in here("groups", "why", "nobody", status=1)
+    assert "Group nobody does not exist now." in here("groups", "why", "nobody", "--json", status=1)
 
 
 class Once:

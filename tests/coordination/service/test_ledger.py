@@ -374,8 +374,8 @@ def test_many_that_end_together_do_not_keep_the_loop(tmp_path: Path, monkeypatch
 def test_groups_why_says_what_is_wrong(daemon: Daemon) -> None:
     unknown = CliRunner().invoke(cli, ["groups", "why", "nobody", "--bootstrap", daemon.bootstrap])
     assert (unknown.exit_code, unknown.output) == (
-        0,
-        f"Group nobody does not exist now.\n{NO_LEDGER}\n",
+        1,
+        f"coordinatord: Group nobody does not exist now.\ncoordinatord: {NO_LEDGER}\n",
     )
     daemon.stop()
     refused = CliRunner().invoke(cli, ["groups", "why", "orders", "--bootstrap", daemon.bootstrap])
