@@ -37,7 +37,7 @@ TopicPartition = tuple[str, int]
 @dataclass(frozen=True, slots=True)
 class Shared:
     """A share partition. `start_offset` is None before share.auto.offset.reset was applied, `lag` also where the
-    cluster is older than that (Kafka 4.2), or cannot count it now.
+    cluster is older than that (Kafka 4.1), or cannot count it now.
     """
 
     start_offset: int | None

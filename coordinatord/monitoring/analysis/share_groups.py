@@ -6,7 +6,7 @@ is that of looks at the cluster, or at the log, with the rules for consumer grou
 
 | status        | when, the first that applies                                                           |
 |---------------|----------------------------------------------------------------------------------------|
-| unknown       | the lag is not known: no start offset, no end, or the cluster does not count (Kafka 4.2) |
+| unknown       | the lag is not known: no start offset, no end, or the cluster does not count (Kafka 4.1) |
 | ok            | less than `min_lag` records are unread                                                 |
 | stopped       | it has no members, and records have come since                                         |
 | ended         | it has no members                                                                      |
