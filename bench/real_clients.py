@@ -53,13 +53,13 @@ class Requests:
         self.at_s = 0.0
         self.sent: Counter[str] = Counter()
 
-    def told(self, text: str) -> None:
+    def on_statistics(self, text: str) -> None:
         """librdkafka's statistics, which come each second."""
-        told = json.loads(text)
+        statistics = json.loads(text)
         sent: Counter[str] = Counter()
-        for broker in told["brokers"].values():
+        for broker in statistics["brokers"].values():
             sent.update({name: count for name, count in broker["req"].items() if count})
-        self.at_s, self.sent = told["ts"] / 1e6, sent
+        self.at_s, self.sent = statistics["ts"] / 1e6, sent
 
     def seen(self) -> tuple[float, Counter[str]]:
         return self.at_s, self.sent
@@ -92,7 +92,9 @@ class Clients:
             "partition.assignment.strategy": "range",
         }
         self._kafka = confluent_kafka
-        self._producer = confluent_kafka.Producer({**bootstrap, "linger.ms": 0, "stats_cb": self.accounts[-1].told})
+        self._producer = confluent_kafka.Producer(
+            {**bootstrap, "linger.ms": 0, "stats_cb": self.accounts[-1].on_statistics}
+        )
         self._make_topic(bootstrap["bootstrap.servers"])
         threading.Thread(target=self._produce, daemon=True).start()
         for number in range(order.consumers):
@@ -115,7 +117,7 @@ class Clients:
             time.sleep(max(0.0, due_s - time.monotonic()))
 
     def _consume(self, number: int) -> None:
-        consumer = self._kafka.Consumer({**self._own, "stats_cb": self.accounts[number].told})
+        consumer = self._kafka.Consumer({**self._own, "stats_cb": self.accounts[number].on_statistics})
 
         def given(_: Any, partitions: list[Any]) -> None:
             self.assigned[number] += len(partitions)

@@ -20,7 +20,7 @@ def subscription(data: bytes) -> tuple[int, ConsumerProtocolSubscription]:
     return version, decoder(ConsumerProtocolSubscription, version)(body, 0, len(body))
 
 
-def said(version: int, message: ConsumerProtocolSubscription | ConsumerProtocolAssignment) -> bytes:
+def versioned(version: int, message: ConsumerProtocolSubscription | ConsumerProtocolAssignment) -> bytes:
     """Metadata or an assignment, led by its version."""
     return version.to_bytes(2, "big") + encode_message(message, version)
 
@@ -28,7 +28,7 @@ def said(version: int, message: ConsumerProtocolSubscription | ConsumerProtocolA
 def assignment(version: int, topic: str, partitions: Sequence[int]) -> bytes:
     """What a member is given."""
     topics = [TopicPartition(topic, list(partitions))] if partitions else []
-    return said(version, ConsumerProtocolAssignment(topics, None))
+    return versioned(version, ConsumerProtocolAssignment(topics, None))
 
 
 def assigned(data: bytes) -> list[int]:

@@ -56,7 +56,7 @@ class Member:
     async def start(self) -> None:
         """Until it has joined; from then on it lives by itself."""
         for each in self.script.start:
-            await self.say(each)
+            await self.send(each)
         for role in self.script.brief & self._wires.keys():
             (await self._wires.pop(role)).close()
         await self._join()
@@ -69,10 +69,10 @@ class Member:
         """As its client closes: commit, leave, end the fetch session."""
         await self._stop()
         await self._commit()
-        left = await self.say(self.script.leave)
+        left = await self.send(self.script.leave)
         require(left.error_code, "LeaveGroup")
         if self.script.end_session is not None and self.session.session_id:
-            await self.say(self.script.end_session)
+            await self.send(self.script.end_session)
         await self.vanish()
 
     async def vanish(self) -> None:
@@ -123,12 +123,12 @@ class Member:
                     await self._rejoin()
                     due_s = time.monotonic()
             elif each.api_key != templates.COMMIT or to_commit(self, each.message):
-                await self.say(each)
+                await self.send(each)
 
     async def _heartbeat(self, each: Template) -> bool:
         """Whether it is told to rejoin."""
         began_s = time.perf_counter()
-        answer = await self.say(each)
+        answer = await self.send(each)
         if answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
             return True
         require(answer.error_code, "Heartbeat")
@@ -140,7 +140,7 @@ class Member:
             await self._reading.wait()
             generation = self.generation
             template = self.script.fetch_on if self.session.offsets else self.script.fetch
-            self._take_records(await self.say(template), generation)
+            self._take_records(await self.send(template), generation)
 
     async def _rejoin(self) -> None:
         await self._commit()
@@ -148,7 +148,7 @@ class Member:
 
     async def _commit(self) -> None:
         if to_commit(self, self.script.commit.message):
-            await self.say(self.script.commit)
+            await self.send(self.script.commit)
 
     # A rebalance
 
@@ -164,7 +164,7 @@ class Member:
         if self.protocol != leading.COOPERATIVE:
             self._reading.clear()
         join = script.join_with_id if self.generation < 0 else script.rejoin
-        joined = await self.say(join if self.member_id else script.join)
+        joined = await self.send(join if self.member_id else script.join)
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = joined.member_id
             return False
@@ -174,7 +174,7 @@ class Member:
         leads = joined.leader == self.member_id
         if leads:
             self.assignments = self._assign(joined.members)
-        synced = await self.say(script.lead if leads else script.follow)
+        synced = await self.send(script.lead if leads else script.follow)
         if synced.error_code in REJOIN:
             return False
         require(synced.error_code, "SyncGroup")
@@ -203,7 +203,7 @@ class Member:
             self.asked = added
             script = self.script
             for each in script.reassigned if self.has_been_assigned and script.reassigned else script.assigned:
-                answer = await self.say(each)
+                answer = await self.send(each)
                 if each.api_key == templates.OFFSET_FETCH:
                     self._take_positions(answer)
             self.has_been_assigned = True
@@ -219,7 +219,7 @@ class Member:
         self.session.restart()
         for each in self.script.assigned:
             if each.api_key == templates.API_VERSIONS and each.role == self.script.fetch.role:
-                await self.say(each)
+                await self.send(each)
         self._reads = [asyncio.create_task(self._fetch())]
         self._reads[0].add_done_callback(self.group.play.ended)
 
@@ -254,7 +254,7 @@ class Member:
 
     # What it says
 
-    async def say(self, template: Template) -> Any:
+    async def send(self, template: Template) -> Any:
         """Send it, with what is its own in it; the decoded answer."""
         world, api_key = self.world, template.api_key
         wire = await self._wire(template.role)

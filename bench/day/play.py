@@ -200,7 +200,7 @@ class Play:
     async def start(self, over_s: float) -> None:
         """Topics, their producers, and all members, which come within `over_s`."""
         world, families = self.world, recorded.families()
-        await world.learn()
+        await world.read_versions()
         names = [f"{self.name}-{number:03}" for number in range(self._count)]
         await world.make_topics(names, PARTITIONS)
         for name in names:

@@ -128,7 +128,7 @@ class World:
     sent: list[tuple[str, bytes]] | None = None
     _last: dict[int, int] = field(default_factory=dict)
 
-    async def learn(self) -> None:
+    async def read_versions(self) -> None:
         """Which versions there are."""
         wire = await Wire.open(self.port)
         answer = decoded(18, 3, await wire.ask(frame_of(18, 3, "bench", ApiVersionsRequest("bench", "1"))))

@@ -308,7 +308,7 @@ def delete(groups: tuple[str, ...], bootstrap: str, command_config: Path | None,
     """
     from coordinatord.monitoring.admin.group_offsets import offsets_of
     from coordinatord.monitoring.admin.groups import delete as ask
-    from coordinatord.monitoring.admin.groups import who
+    from coordinatord.monitoring.admin.groups import member_names
 
     with reached(bootstrap, command_config) as cluster:
         found = _described(cluster, groups)
@@ -331,7 +331,9 @@ def delete(groups: tuple[str, ...], bootstrap: str, command_config: Path | None,
             for name in idle
         ),
     )
-    problems = [f"group {name} is {it.state} and not deleted: it has {who(it)}." for name, it in active.items()]
+    problems = [
+        f"group {name} is {it.state} and not deleted: it has {member_names(it)}." for name, it in active.items()
+    ]
     if not execute and idle:
         echo(DRY_RUN, err=True)
     if problems or any(refused.values()):

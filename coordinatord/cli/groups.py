@@ -112,12 +112,12 @@ def why(group: str, bootstrap: str, last: int, as_json: bool) -> None:
     except WireError as error:
         fail(str(error), status=BAD_SETTINGS if isinstance(error, Unreachable) else 1)
     if is_absent(state) and not records:
-        fail(*told(group, state, records))
+        fail(*history_lines(group, state, records))
     if as_json:
         for record in records or ():
             echo(json.dumps(record))
         return
-    for line in told(group, state, records):
+    for line in history_lines(group, state, records):
         echo(line)
 
 
@@ -227,7 +227,7 @@ def _check(wire: Wire, error_code: int) -> None:
         raise WireError(f"{wire.address} cannot read {LEDGER_TOPIC}: {ErrorCode(error_code).name}.")
 
 
-def told(group: str, state: Any, records: list[dict[str, Any]] | None) -> Iterator[str]:
+def history_lines(group: str, state: Any, records: list[dict[str, Any]] | None) -> Iterator[str]:
     """Describe the history of a group in plain words, the newest rebalance first. `records` is None if there is no
     ledger.
     """

@@ -80,7 +80,7 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
             found = looks.look(now_ms(), last=form != "watch")
             _add_shares(found, given, shares, stored, looks.ends)
             if form != "watch":
-                _tell_gaps(found)
+                _print_gaps(found)
             shared_partitions = share_rows(stored, found, shares.limits) if groups and form is None else []
             _check_known(groups, found, {row.group_id for row in shared_partitions})
         if form == "watch":
@@ -96,7 +96,7 @@ def lag(groups: tuple[str, ...], form: str | None, interval: float, **given: Any
         echo_data(_csv(found.rows))
     else:
         if found.groups or not shared_partitions:
-            for line in _tell(found, with_partitions=bool(groups)):
+            for line in _snapshot_lines(found, with_partitions=bool(groups)):
                 echo(line)
         for line in share_lines(shared_partitions, found.at_ms, after=bool(found.groups)):
             echo(line)
@@ -215,7 +215,7 @@ def _share_of_the_log(bootstrap: str, settings: Mapping[str, Any], groups: Seque
     return {"partitions": ",".join(map(str, chosen))} if chosen else {}
 
 
-def _tell_gaps(found: Any) -> None:
+def _print_gaps(found: Any) -> None:
     """Print to stderr which data are missing in the result, and why."""
     if found.undecoded:
         echo(f"{undecoded(found.undecoded)}: what groups wrote there is missing here", err=True)
@@ -255,10 +255,10 @@ def _watch(looks: Any, found: Any, groups: Sequence[str], given: dict[str, Any],
     try:
         while True:
             click.clear()  # without effect if stdout is not a terminal
-            for line in _tell(found, with_partitions=bool(groups)):
+            for line in _snapshot_lines(found, with_partitions=bool(groups)):
                 echo(line)
             echo()
-            _tell_gaps(found)
+            _print_gaps(found)
             time.sleep(interval)
             with shared():
                 found = looks.look(now_ms())
@@ -282,7 +282,7 @@ def _csv(rows: Sequence[Any]) -> str:
     return text.getvalue()
 
 
-def _tell(found: Any, *, with_partitions: bool) -> Iterator[str]:
+def _snapshot_lines(found: Any, *, with_partitions: bool) -> Iterator[str]:
     """Yield the lines of a snapshot: the groups, the most urgent first, and with `with_partitions` their partitions."""
     if not found.groups:
         yield f"No group has committed an offset ({found.records:,} records)."

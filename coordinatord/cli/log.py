@@ -42,7 +42,7 @@ def dump(paths: tuple[Path, ...], records: bool, raw: bool) -> None:
     place, and the exit status is 1. Nothing is changed. A daemon may be running.
     """
     damaged = False
-    with _told_as_sentence():
+    with _system_errors_as_sentences():
         for path in paths:
             if path.is_dir() and not any(path.glob(f"*{LOG_SUFFIX}")):
                 fail(f"{path} has no segments: name a partition's directory, or a file.")
@@ -61,7 +61,7 @@ def verify(path: Path) -> None:
     loads it, and after a crash the last writes; this command reads everything.
     """
     segments = damaged = total_bytes = 0
-    with _told_as_sentence():
+    with _system_errors_as_sentences():
         for segment in _segments(path):
             segments += 1
             total_bytes += segment.stat().st_size
@@ -99,9 +99,9 @@ def repair(segment: Path, position: int, yes: bool) -> None:
         try:
             witness = Witness(decode=os.path.basename(os.path.dirname(path)).startswith("__consumer_offsets-"))
             made = repairing.plan(disk, path, position, witness)
-            for line in _told(made, witness):
+            for line in _repair_lines(made, witness):
                 echo(line)
-            if not yes and not _asked():
+            if not yes and not _is_confirmed():
                 echo("Nothing was changed. Add --yes to repair without asking.")
                 raise SystemExit(1)
             for side_file in repairing.carry_out(disk, made, LogConfig().index_interval_bytes):
@@ -132,7 +132,7 @@ class Witness:
                 self.groups.add(keys.group_of(keys.decode_key(key)))
 
 
-def _told(made: Plan, witness: Witness) -> Iterator[str]:
+def _repair_lines(made: Plan, witness: Witness) -> Iterator[str]:
     """Return lines about the records that a repair would keep and remove."""
     kept_bytes = sum(share.end - share.begin for share in made.kept)
     removed_bytes = sum(share.end - share.begin for share in made.removed)
@@ -154,7 +154,7 @@ def _told(made: Plan, witness: Witness) -> Iterator[str]:
         yield f"  groups that fall back to an earlier state: {', '.join(shown)}{more}"
 
 
-def _asked() -> bool:
+def _is_confirmed() -> bool:
     return sys.stdin.isatty() and click.confirm("Remove them?")
 
 
@@ -169,7 +169,7 @@ def _segments(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _told_as_sentence() -> Iterator[None]:
+def _system_errors_as_sentences() -> Iterator[None]:
     """Turn errors of the operating system into a sentence without a traceback."""
     try:
         yield

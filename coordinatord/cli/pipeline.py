@@ -77,7 +77,7 @@ def run(**given: Any) -> None:
         from coordinatord.monitoring.offsets_log.source.unreadable_partitions import no_leader
         from coordinatord.monitoring.pipeline.run.delta import delta_settings
         from coordinatord.monitoring.pipeline.run.ingest import SPARKS, cause_of
-        from coordinatord.monitoring.pipeline.run.java_process import java_has_ended, tell_in
+        from coordinatord.monitoring.pipeline.run.java_process import java_has_ended, log_to
         from coordinatord.monitoring.pipeline.run.preflight import check_run
         from coordinatord.monitoring.pipeline.run.publish import Place, Published
         from coordinatord.monitoring.pipeline.run.update import run as run_pipeline
@@ -100,7 +100,7 @@ def run(**given: Any) -> None:
             progress.stage("starting Spark")
             spark = start_spark(job.out / SPARK_LOG, **(QUIET | extra | settings))
             spark.sparkContext.setLogLevel("ERROR")
-            tell_in(job.out / SPARK_LOG)
+            log_to(job.out / SPARK_LOG)
             if not given["follow"]:
                 published = None
                 if given["work"] is not None:
@@ -120,10 +120,10 @@ def run(**given: Any) -> None:
             traceback.print_exc(file=log)
         cause = "its Java process has ended. Had it memory enough?" if java_has_ended(spark) else cause_of(error)
         fail(f"Spark failed: {sentence(cause)} {job.out / SPARK_LOG} says more.")
-    _tell(summary, job, given)
+    _print_summary(summary, job, given)
 
 
-def _tell(summary: Any, job: Any, given: dict[str, Any]) -> None:
+def _print_summary(summary: Any, job: Any, given: dict[str, Any]) -> None:
     """Print a summary of the run and the groups that need attention."""
     count = len(summary.rows)
     echo(
@@ -172,7 +172,9 @@ def _follow(spark: Any, job: Any, given: dict[str, Any]) -> None:
         storm_ms=window_s * 1000,
         expiring_ms=round(given["expiring_within"] * 3_600_000),
     )
-    follower = Follower(spark, job, round(given["interval"] * 1000), thresholds, say=_say_batch, say_event=_say_event)
+    follower = Follower(
+        spark, job, round(given["interval"] * 1000), thresholds, say=_print_batch, say_event=_print_event
+    )
 
     def stop(number: int, _frame: Any) -> None:
         if follower.stop.is_set():
@@ -195,11 +197,11 @@ def _follow(spark: Any, job: Any, given: dict[str, Any]) -> None:
     )
 
 
-def _say_batch(text: str) -> None:
+def _print_batch(text: str) -> None:
     echo(f"{utc(now_ms())}  {text}", err=True)
 
 
-def _say_event(row: dict[str, Any]) -> None:
+def _print_event(row: dict[str, Any]) -> None:
     where = f" {row['topic']}-{row['partition']}" if row["topic"] is not None else ""
     echo(f"{utc(row['at_ms'])}  {row['kind']} {row['change']}: {row['group_id']}{where}: {row['text']}")
 

@@ -83,7 +83,7 @@ def reset_offsets(groups: tuple[str, ...], bootstrap: str, command_config: Path 
         plans, shared, refused = _plans(cluster, names, given, is_only_group=len(names) == 1 and not every)
         if given["execute"]:
             _commit(cluster, plans, shared)
-    _tell(plans, given)
+    _print_plans(plans, given)
     if refused:
         fail(*refused)
 
@@ -139,9 +139,9 @@ def _plans(
 
 def busy(group: Group) -> str:
     """Return the reason why a group's offsets are not changed."""
-    from coordinatord.monitoring.admin.groups import who
+    from coordinatord.monitoring.admin.groups import member_names
 
-    has = f"it has {who(group)}" if group.members else "members are about to join it"
+    has = f"it has {member_names(group)}" if group.members else "members are about to join it"
     return f"group {group.group_id} is {group.state} and not reset: {has}. Stop them first."
 
 
@@ -236,7 +236,7 @@ def _commit(cluster: Cluster, plans: Plans, shared: Collection[str]) -> None:
             move(cluster, group, {each: it.after for each, it in moves.items()}, is_shared=group in shared)
 
 
-def _tell(plans: Plans, given: Mapping[str, Any]) -> None:
+def _print_plans(plans: Plans, given: Mapping[str, Any]) -> None:
     from coordinatord.monitoring.admin.reset import to_csv
 
     if given["at_ms"] is not None:
@@ -327,6 +327,6 @@ def import_(file: Path, bootstrap: str, command_config: Path | None, execute: bo
         plans, shared, refused = _plans(cluster, names, given, is_only_group=False)
         if execute:
             _commit(cluster, plans, shared)
-    _tell(plans, given)
+    _print_plans(plans, given)
     if refused:
         fail(*refused)

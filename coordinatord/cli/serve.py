@@ -136,10 +136,10 @@ def _supervise(settings: Settings, ready: ReadyFile) -> int:
         addresses = []
         for worker, by_name in enumerate(bound):
             for endpoint in settings.endpoints:
-                told_host, told_port = supervisor.addresses[endpoint.name][worker]
+                host, port = supervisor.addresses[endpoint.name][worker]
                 listening = Listener(endpoint.name, *by_name[endpoint.name])
-                addresses.append((listening.address, Listener(endpoint.name, told_host, told_port).address))
-        _tell(settings, addresses, admin_urls, ready)
+                addresses.append((listening.address, Listener(endpoint.name, host, port).address))
+        _announce_addresses(settings, addresses, admin_urls, ready)
 
     if any(protocol != "PLAINTEXT" for protocol in settings.protocols.values()):
         from coordinatord.transport.security.material import made_for
@@ -148,10 +148,10 @@ def _supervise(settings: Settings, ready: ReadyFile) -> int:
     try:
         supervisor = Supervisor(settings, serve_worker, announce_all)
     except CannotBind as failed:
-        told = sentence(failed.error, worker_settings(settings, failed.worker))
-        if told is None:
+        problem = sentence(failed.error, worker_settings(settings, failed.worker))
+        if problem is None:
             raise
-        fail(told)
+        fail(problem)
     return supervisor.run()
 
 
@@ -162,10 +162,12 @@ def _announce(settings: Settings, daemon: Daemon, ready: ReadyFile) -> None:
         listening = Listener(endpoint.name, host, port)
         advertised = Listener(endpoint.name, endpoint.advertised_host, endpoint.advertised_port or port)
         bound.append((listening.address, advertised.address))
-    _tell(settings, bound, [] if daemon.admin is None else [daemon.admin.url], ready)
+    _announce_addresses(settings, bound, [] if daemon.admin is None else [daemon.admin.url], ready)
 
 
-def _tell(settings: Settings, bound: list[tuple[str, str]], admin_urls: list[str], ready: ReadyFile) -> None:
+def _announce_addresses(
+    settings: Settings, bound: list[tuple[str, str]], admin_urls: list[str], ready: ReadyFile
+) -> None:
     ready.write(bound, admin_urls, _for_clients(settings))
     announce.listening(
         bound,
@@ -181,9 +183,9 @@ def _for_clients(settings: Settings) -> dict[str, str]:
     """Return the paths of the files that test.users has created."""
     if not settings.test_users:
         return {}
-    from coordinatord.transport.security.material import told
+    from coordinatord.transport.security.material import ready_file_paths
 
-    return told(settings)
+    return ready_file_paths(settings)
 
 
 def sentence(error: OSError, settings: Settings) -> str | None:

@@ -108,7 +108,7 @@ def simulate(
             return
         if html is not None:
             raise BadScenario("--html draws a sweep: add --sweep OPTION=A,B,C")
-        found = sweeps.simulate(scenario, _tell if trace else None)
+        found = sweeps.simulate(scenario, _print_event if trace else None)
     except BadScenario as error:
         fail(str(error) if str(error).endswith("?") else f"{error}.", status=BAD_SETTINGS)
     if trace:
@@ -116,7 +116,7 @@ def simulate(
     echo_text(json.dumps(found.as_json(), indent=2) if as_json else reports.text(found))
 
 
-def _tell(at_ms: int | None, text: str) -> None:
+def _print_event(at_ms: int | None, text: str) -> None:
     if at_ms is None:
         echo(f"{'forming':<11}  {text}")
         return

@@ -46,7 +46,7 @@ def copy(url: str, directory: Path, node_id: int) -> None:
     """
     from coordinatord.server.postgresql.transfer import copy as run
 
-    moved = _told(lambda: run(url, directory, node_id=node_id))
+    moved = _errors_as_sentence(lambda: run(url, directory, node_id=node_id))
     echo(f"{directory}: {moved.partitions} partitions, {moved.bytes} bytes")
 
 
@@ -63,7 +63,7 @@ def load(directory: Path, url: str, leaders: int) -> None:
     """Put a data directory into a database that has no log yet. No daemon may run on either."""
     from coordinatord.server.postgresql.transfer import load as run
 
-    moved = _told(lambda: run(directory, url, leaders=leaders))
+    moved = _errors_as_sentence(lambda: run(directory, url, leaders=leaders))
     more = f" --set storage.leaders={leaders}" if leaders > 1 else ""
     echo(f"{moved.partitions} partitions, {moved.bytes} bytes: coordinatord serve --set storage={url}{more}")
 
@@ -79,7 +79,7 @@ def status(url: str, as_json: bool) -> None:
     """
     from coordinatord.server.postgresql.status import read_status, status_lines
 
-    found = _told(lambda: read_status(url))
+    found = _errors_as_sentence(lambda: read_status(url))
     if as_json:
         echo(json.dumps(found.as_json()))
     else:
@@ -95,7 +95,7 @@ def ddl() -> None:
     echo_text("\n".join(each.strip() for each in MIGRATIONS))
 
 
-def _told(work: Callable[[], T]) -> T:
+def _errors_as_sentence(work: Callable[[], T]) -> T:
     """Run `work`; an error becomes a sentence."""
     from coordinatord.broker.log.errors import LogError
 

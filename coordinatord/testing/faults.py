@@ -68,10 +68,10 @@ class Fault:
             return self._last["version"], self._last["hits"]
 
         times = "once" if count == 1 else f"{count} times"
-        what = f"{self._last['told']}: hit {times}"
-        return Looking(self._link, what, look, lambda hits: hits >= count, timeout, self._hits_told).waited()
+        what = f"{self._last['description']}: hit {times}"
+        return Looking(self._link, what, look, lambda hits: hits >= count, timeout, self._hits_text).waited()
 
-    def _hits_told(self, hits: int) -> str:
+    def _hits_text(self, hits: int) -> str:
         return f"{hits} hit{'s' if hits != 1 else ''}; in its block there came {self._came()}"
 
     def release(self, count: int | None = None) -> int:
@@ -130,6 +130,6 @@ class Fault:
         matched = self._last["matched"]
         why = f"{matched} requests matched, and none was its turn" if matched else "no request matched"
         return (
-            f"This fault has never fired: {self._last['told']}; {why}. In its block there came "
+            f"This fault has never fired: {self._last['description']}; {why}. In its block there came "
             f"{self._came()}. With optional=True that is fine."
         )

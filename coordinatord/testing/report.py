@@ -37,7 +37,7 @@ def sections(kafka: Kafka) -> list[tuple[str, str]]:
     if groups:
         found.append(("kafka: what the groups went through", "\n".join(groups)))
     if faults:
-        told = [f"{each['told']}: {each['hits']} of {each['matched']} requests" for each in faults]
+        told = [f"{each['description']}: {each['hits']} of {each['matched']} requests" for each in faults]
         found.append(("kafka: faults", "\n".join(told)))
     if requests:
         requests.pop(NO_FAULT_FOR, None)

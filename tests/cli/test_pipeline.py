@@ -65,7 +65,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     module(monkeypatch, "run.ingest", SPARKS=(), cause_of=str)
     ours = {
         "java_has_ended": lambda _spark: False,
-        "tell_in": lambda _path: None,
+        "log_to": lambda _path: None,
         "outlives_sigterm": lambda _spark: None,
     }
     module(monkeypatch, "run.java_process", **ours)

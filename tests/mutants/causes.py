@@ -29,7 +29,7 @@ MUTANTS: dict[str, Mutant] = {
         CLASSIC, "stopped_polling", "return is_apart and", "return False and"),
     "each consumer that is gone has left": _inferred(EPOCHS, "_left_or_expired", "if last_ms < line:", "if True:"),
     "members that come are not noticed": _inferred(
-        EPOCHS, "_who_came", "members(changes.added), members(changes.resubscribed)", "[], []"),
+        EPOCHS, "_cause_by_additions", "members(changes.added), members(changes.resubscribed)", "[], []"),
     "new partitions are not noticed": _inferred(
         EPOCHS, "_nobody_did_it", "gained = sorted(epoch.first.owners().keys() - before.owners().keys())",
         "return None"),

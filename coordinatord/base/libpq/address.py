@@ -77,6 +77,6 @@ def shown(given: dict[str, str]) -> str:
     return f"{given.get('host', os.environ.get('PGHOST', 'local'))}/{given.get('dbname', '')}"
 
 
-def told(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     """Return the first line of an error."""
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -384,13 +384,13 @@ class Cleaner:
                 result = work()
             except Exception as failure:
                 error = failure
-                self._tell(lambda: self._failed(run, error))
+                self._call_in_loop(lambda: self._failed(run, error))
             else:
-                self._tell(lambda: finished(result))
+                self._call_in_loop(lambda: finished(result))
 
         self._worker.submit(job)
 
-    def _tell(self, callback: Callable[[], object]) -> None:
+    def _call_in_loop(self, callback: Callable[[], object]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: the result is not needed
             self._loop.call_soon_threadsafe(callback)
 

@@ -43,11 +43,11 @@ def default_config(_topic: str) -> LogConfig:
     return LogConfig()
 
 
-def _untold(_foreign: Foreign) -> None:
+def _ignore_foreign(_foreign: Foreign) -> None:
     """Do nothing: the default of `on_foreign`."""
 
 
-def _uncounted(_opened: int, _of: int) -> None:
+def _ignore_progress(_opened: int, _of: int) -> None:
     """Do nothing: the default of `on_opened`."""
 
 
@@ -80,7 +80,7 @@ class DataDirectory:
         self._flushed_lock = threading.Lock()
         self.files = FilePool(disk, READ_FILES)
         self._lock = lock
-        self._on_foreign: Callable[[Foreign], object] = _untold
+        self._on_foreign: Callable[[Foreign], object] = _ignore_foreign
 
     # --- opening ------------------------------------------------------------------------------------------------------
 
@@ -93,8 +93,8 @@ class DataDirectory:
         cluster_id: str | None = None,
         config_for: Callable[[str], LogConfig] = default_config,
         catalogued: ReadCatalogued = no_catalogue,
-        on_foreign: Callable[[Foreign], object] = _untold,
-        on_opened: Callable[[int, int], object] = _uncounted,
+        on_foreign: Callable[[Foreign], object] = _ignore_foreign,
+        on_opened: Callable[[int, int], object] = _ignore_progress,
         leader_epoch: int = 0,
         disk: Disk | None = None,
     ) -> DataDirectory:
@@ -132,8 +132,8 @@ class DataDirectory:
         node_id: int,
         config_for: Callable[[str], LogConfig] = default_config,
         catalogued: ReadCatalogued = no_catalogue,
-        on_foreign: Callable[[Foreign], object] = _untold,
-        on_opened: Callable[[int, int], object] = _uncounted,
+        on_foreign: Callable[[Foreign], object] = _ignore_foreign,
+        on_opened: Callable[[int, int], object] = _ignore_progress,
         disk: Disk | None = None,
     ) -> DataDirectory:
         """Open one worker's share of a directory that its supervisor opened and divided (worker_checkpoints.py)."""

@@ -351,7 +351,7 @@ class PartitionLog:
             return b""
         if len(data) < size <= LARGE_READ_BYTES:
             data = file.pread(size, position)
-        self._remember(segment, position + size, data[size : size + 8])
+        self._set_read_hint(segment, position + size, data[size : size + 8])
         if size > LARGE_READ_BYTES:
             return LargeRead(self.disk, segment.log_path, position, size)
         if size >= len(data):
@@ -401,7 +401,7 @@ class PartitionLog:
             at += size
         return at
 
-    def _remember(self, segment: Segment, position: int, base_offset: bytes) -> None:
+    def _set_read_hint(self, segment: Segment, position: int, base_offset: bytes) -> None:
         """Store `position`, where the reader will continue, to save the lookup. `base_offset`: the first bytes there,
         if they have been read already.
         """

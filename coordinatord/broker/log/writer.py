@@ -261,7 +261,7 @@ class LogWriter:
         except BaseException as error:
             epoch.error = error
         epoch.seconds = time.perf_counter() - begin
-        self._tell(lambda: self._executed(epoch))
+        self._call_in_loop(lambda: self._executed(epoch))
 
     def _flush_some(self) -> None:
         """On the background thread: flush what a retired journal covers, one segment at a time."""
@@ -270,9 +270,9 @@ class LogWriter:
                 self._background.submit(self._flush_some)
         except BaseException as failure:
             error = failure
-            self._tell(lambda: self._fail(error, None))
+            self._call_in_loop(lambda: self._fail(error, None))
 
-    def _tell(self, callback: Callback) -> None:
+    def _call_in_loop(self, callback: Callback) -> None:
         """Run `callback` on the event loop's thread, from another thread."""
         # RuntimeError: the loop was closed before the writer; nothing waits for the call any more
         with contextlib.suppress(RuntimeError):
@@ -289,7 +289,7 @@ class LogWriter:
     def _run_aside(self, job: Callable[[], Callback]) -> None:
         with computing():
             callback = job()
-        self._tell(callback)
+        self._call_in_loop(callback)
 
     def _executed(self, epoch: CommitBatch) -> None:
         if self._closed or self.failed:
@@ -337,9 +337,9 @@ class LogWriter:
             flush()
         except BaseException as failure:
             error = failure
-            self._tell(lambda: self._fail(error, None))
+            self._call_in_loop(lambda: self._fail(error, None))
         else:
-            self._tell(done)
+            self._call_in_loop(done)
 
     def _arm_interval(self) -> None:
         if not self._interval_due:

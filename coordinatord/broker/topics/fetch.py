@@ -35,10 +35,10 @@ from coordinatord.broker.topics.fetch_sessions import (
     FetchSession,
     FetchSessions,
     PartitionKey,
-    asked_in,
     can_exist,
     forgotten_in,
     grouped,
+    partitions_of,
 )
 from coordinatord.broker.topics.partition import UNREADABLE, Partition
 from coordinatord.transport.cluster.nodes import Nodes
@@ -115,7 +115,7 @@ class FetchRequestHandler:
     def fetch(self, context: RequestContext, request: FetchRequest) -> FetchResponse | CooperativeTask | None:
         """Return the response, its steps, or None when the request is parked or the response is already sent."""
         uses_topic_ids = context.api_version >= 13
-        asked = asked_in(request, uses_topic_ids)
+        asked = partitions_of(request, uses_topic_ids)
         session: FetchSession | None = None
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id != NO_SESSION:
@@ -185,7 +185,7 @@ class _PendingFetch:
         for key, fetched in self.partitions.items():
             topic_key, index = key
             topic = catalogue.by_id.get(topic_key) if uses_topic_ids else catalogue.by_name.get(topic_key)  # type: ignore[arg-type]  # bytes since v13
-            if may_read is not None and not _asks(may_read, topic_key):
+            if may_read is not None and not _may_read(may_read, topic_key):
                 self.missing.append((key, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             elif topic is None:
                 self.missing.append(
@@ -441,7 +441,7 @@ class _PendingFetch:
         response = FetchResponse(0, 0, session.session_id, grouped(news), endpoints)
         amended = self.context.amended(response)
         if not amended.throttle_time_ms:
-            session.told(news)
+            session.store_sent(news)
         return amended
 
     def _new_session(self, read: dict[PartitionKey, PartitionData]) -> int:
@@ -451,7 +451,7 @@ class _PendingFetch:
         for key, data in read.items():
             if not data.error_code or can_exist(key[0]):
                 fetched = self.partitions[key]
-                fetched.told(data)
+                fetched.store_sent(data)
                 partitions[key] = fetched
         if read and not partitions:
             return NO_SESSION
@@ -467,7 +467,7 @@ class _PendingFetch:
         return [NodeEndpoint(node.node_id, node.host, node.port, node.rack) for node in nodes]
 
 
-def _asks(may_read: Callable[[str | None, bytes], bool], topic: str | bytes) -> bool:
+def _may_read(may_read: Callable[[str | None, bytes], bool], topic: str | bytes) -> bool:
     return may_read(None, topic) if isinstance(topic, bytes) else may_read(topic, b"")
 
 

@@ -75,7 +75,7 @@ class CachedPartition:
             or response.diverging_epoch.epoch >= 0
         )
 
-    def told(self, response: PartitionData) -> None:
+    def store_sent(self, response: PartitionData) -> None:
         """Store the state that the client receives. An error response has a high watermark of -1: so the next response
         without the error differs and is sent.
         """
@@ -122,7 +122,7 @@ class FetchSession:
             if partitions.pop(key, None) is not None:
                 self.bytes -= _bytes_of(key)
 
-    def told(self, news: dict[PartitionKey, PartitionData]) -> None:
+    def store_sent(self, news: dict[PartitionKey, PartitionData]) -> None:
         """Store the state that the client receives. A partition with records moves to the end: the others come first in
         the next response. A partition that cannot exist leaves the session: its error is sent once.
         """
@@ -133,7 +133,7 @@ class FetchSession:
                 self.bytes -= _bytes_of(key)
                 continue
             fetched = partitions[key]
-            fetched.told(data)
+            fetched.store_sent(data)
             if data.records:
                 del partitions[key]
                 partitions[key] = fetched
@@ -214,7 +214,7 @@ class FetchSessions:
         return True
 
 
-def asked_in(request: FetchRequest, uses_topic_ids: bool) -> dict[PartitionKey, CachedPartition]:
+def partitions_of(request: FetchRequest, uses_topic_ids: bool) -> dict[PartitionKey, CachedPartition]:
     """Return the partitions of the request. If a partition is named twice, its last entry counts."""
     return {
         (topic.topic_id if uses_topic_ids else topic.topic, partition.partition): CachedPartition(partition)

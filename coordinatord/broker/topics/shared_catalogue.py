@@ -110,7 +110,7 @@ class SharedCatalogue(Catalogue):
 
     def deleted(self) -> None:
         self._removed = True
-        self._call_soon(self._tell_gone)
+        self._call_soon(self._report_gone)
 
     def catch_up(self) -> None:
         """Handle the deletions of topics while this worker was down. Called when loading is complete."""
@@ -178,7 +178,7 @@ class SharedCatalogue(Catalogue):
         if gone:
             self._gone += gone
             self.on_removed([log for topic in gone for log in self._remove(topic)])
-            self._call_soon(self._tell_gone)
+            self._call_soon(self._report_gone)
         for name, entry in entries.items():
             topic = self.by_name.get(name)
             if topic is None:
@@ -190,7 +190,7 @@ class SharedCatalogue(Catalogue):
                 self._configure(topic, self._configs(name, entry.configs))
         self.followed()
 
-    def _tell_gone(self) -> None:
+    def _report_gone(self) -> None:
         gone, self._gone = self._gone, []
         for topic in gone:
             for partition in topic.partitions:

@@ -180,7 +180,7 @@ class Actors(Generic[A]):
         """Return NONE, or the error if no actor may have this id."""
         return ErrorCode.NONE
 
-    def told_limit(self, setting: str) -> str:
+    def reached_limit(self, setting: str) -> str:
         """Return the name of the reached limit for a log line: the setting, unless it is the bytes of the ids."""
         return setting if len(self.actors) >= self.limit else f"{MAX_ID_BYTES} bytes of ids"
 

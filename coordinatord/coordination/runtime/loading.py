@@ -61,13 +61,13 @@ class Loading:
         self.records = 0
         self.bytes = 0
         self.seconds = 0.0
-        self._began_s = self._told_s = 0.0
+        self._began_s = self._logged_s = 0.0
         self._done = False
         self._counted = (0, 0)
 
     async def run(self, *coordinators: Loadable) -> None:
         """Load the partitions of each coordinator, one coordinator after the other."""
-        self._began_s = self._told_s = time.monotonic()
+        self._began_s = self._logged_s = time.monotonic()
         ordered = [
             (each, sorted((each.log.size_bytes(partition), partition) for partition in each.partitions.to_load()))
             for each in coordinators
@@ -125,7 +125,7 @@ class Loading:
                         gc.freeze()
                         gc.enable()
                     self._count()
-                    self._tell(coordinator.log.topic, partition)
+                    self._log_progress(coordinator.log.topic, partition)
                     await asyncio.sleep(0)
                     if not is_guest:
                         gc.disable()
@@ -144,11 +144,11 @@ class Loading:
         self.metrics.loaded_bytes += self.bytes - self._counted[1]
         self._counted = self.records, self.bytes
 
-    def _tell(self, topic: str, partition: int) -> None:
+    def _log_progress(self, topic: str, partition: int) -> None:
         now_s = time.monotonic()
-        if now_s - self._told_s < PROGRESS_S:
+        if now_s - self._logged_s < PROGRESS_S:
             return
-        self._told_s = now_s
+        self._logged_s = now_s
         log.info(
             "loading groups",
             partition=f"{topic}-{partition}",

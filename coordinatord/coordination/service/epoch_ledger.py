@@ -43,7 +43,7 @@ class EndedEpoch:
             "group_type": "consumer",
             "node_id": self.node_id,
             "outcome": account.outcome,
-            "trigger": told_trigger(account.trigger),
+            "trigger": trigger_fields(account.trigger),
             "generation_before": account.epoch if account.is_resumed else account.epoch - 1,
             "generation_after": account.epoch,
             "began_ms": account.began_ms,
@@ -62,7 +62,7 @@ class EndedEpoch:
         if account.is_resumed:
             head["resumed"] = True
         if account.overtaken_by is not None:
-            head["overtaken_by"] = told_trigger(account.overtaken_by)
+            head["overtaken_by"] = trigger_fields(account.overtaken_by)
         if account.held_up is not None:
             head["held_up"] = _held_up(account.held_up, account.members.get(account.held_up.member_id))
         if account.waits:
@@ -176,7 +176,7 @@ def under_way(group_id: str, consumer: ConsumerGroup) -> dict[str, Any] | None:
     return {
         "group": group_id,
         "group_type": "consumer",
-        "trigger": told_trigger(account.trigger),
+        "trigger": trigger_fields(account.trigger),
         "generation_after": account.epoch,
         "began_ms": account.began_ms,
         "joined_ms": None,
@@ -186,7 +186,7 @@ def under_way(group_id: str, consumer: ConsumerGroup) -> dict[str, Any] | None:
     }
 
 
-def told_trigger(trigger: Trigger) -> dict[str, Any]:
+def trigger_fields(trigger: Trigger) -> dict[str, Any]:
     """Return a trigger in the form of a record."""
     told = {"kind": trigger.kind, "text": trigger.text}
     if trigger.member_id:

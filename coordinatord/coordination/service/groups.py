@@ -180,7 +180,7 @@ class Coordinator(Actors[GroupActor]):
 
     def log_limit(self) -> None:
         """Write one log line for each rejected group."""
-        log.warning("no room for another group", groups=len(self.actors), limit=self.told_limit("max.groups"))
+        log.warning("no room for another group", groups=len(self.actors), limit=self.reached_limit("max.groups"))
 
     def has_room_for_id(self) -> bool:
         """Return whether another member id may be created. Writes one log line when the limit is reached."""
@@ -221,9 +221,9 @@ class Coordinator(Actors[GroupActor]):
         if self.is_loading:
             self.missed_deletions.append(event)
         for actor in list(self.actors.values()):
-            self.tell_of_deletion(actor, event)
+            self.apply_deletion(actor, event)
 
-    def tell_of_deletion(self, actor: GroupActor, event: TopicDeleted) -> None:
+    def apply_deletion(self, actor: GroupActor, event: TopicDeleted) -> None:
         """Make a group delete the offsets committed for a topic, if it has any; a share group forgets the topic."""
         topic, pending = event.topic, actor.group.pending
         is_pending = pending is not None and any(topic == name for name, _ in pending)

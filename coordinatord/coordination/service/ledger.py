@@ -29,7 +29,7 @@ from coordinatord.coordination.group.states import (
     AnyState,
     Cause,
 )
-from coordinatord.coordination.service.epoch_ledger import EndedEpoch, told_trigger, under_way
+from coordinatord.coordination.service.epoch_ledger import EndedEpoch, trigger_fields, under_way
 from kafka_wire.records.rebalance_ledger import CLASSIC_VERSION, Outcome
 
 MAX_RECENT = 100
@@ -182,7 +182,7 @@ class Rebalance:
             "group": self.group_id,
             "node_id": self.node_id,
             "outcome": self.outcome,
-            "trigger": told_trigger(self.trigger),
+            "trigger": trigger_fields(self.trigger),
             "generation_before": self.generation_before,
             "generation_after": self.generation_after,
             "began_ms": self.began_ms,
@@ -243,11 +243,11 @@ record as JSON; the latter is called once, soon.
 class Ledger:
     """The ledger of all groups of a node. One thread writes it; `recent` may be called from other threads."""
 
-    def __init__(self, node_id: int, write: Write, tell: Tell) -> None:
+    def __init__(self, node_id: int, write: Write, write_line: Tell) -> None:
         """`write` appends to the topic; `tell` logs a rebalance that has ended."""
         self.node_id = node_id
         self._write = write
-        self._tell = tell
+        self._tell = write_line
         self._open: dict[str, Rebalance] = {}
         self._ended: dict[Rebalance | EndedEpoch, None] = {}  # but not written yet
         self._recent: deque[tuple[str, bytes]] = deque()
@@ -342,11 +342,11 @@ class Ledger:
     def _finish(self, rebalance: Rebalance | EndedEpoch) -> bytes:
         """Encode a record as JSON."""
         data = orjson.dumps(rebalance.whole())
-        self._remember(rebalance.group_id, data)
+        self._add_recent(rebalance.group_id, data)
         del self._ended[rebalance]
         return data
 
-    def _remember(self, group_id: str, record: bytes) -> None:
+    def _add_recent(self, group_id: str, record: bytes) -> None:
         self._recent.append((group_id, record))
         self._recent_bytes += len(record)
         while self._recent_bytes > MEMORY_BYTES:
@@ -375,7 +375,7 @@ class Ledger:
         ]
         return {
             "group": group.group_id,
-            "trigger": told_trigger(rebalance.trigger),
+            "trigger": trigger_fields(rebalance.trigger),
             "began_ms": rebalance.began_ms,
             "joined_ms": rebalance.joined_ms,
             "initial": rebalance.is_initial,
@@ -407,7 +407,7 @@ def lines() -> Tell:
     """Return a function that logs each rebalance in one line."""
     log = get_logger("coordinatord.ledger")
 
-    def tell(rebalance: Rebalance | EndedEpoch) -> None:
+    def write_line(rebalance: Rebalance | EndedEpoch) -> None:
         log.info("rebalance", **rebalance.line())
 
-    return tell
+    return write_line

@@ -68,7 +68,7 @@ class Groups(Protocol):
     def new_actor(self, id_: str, partition: int) -> LoadedGroup: ...
     def keep(self, actor: Any) -> None: ...
     def count_unread(self, kind: str) -> bool: ...
-    def tell_of_deletion(self, actor: Any, event: TopicDeleted) -> None: ...
+    def apply_deletion(self, actor: Any, event: TopicDeleted) -> None: ...
 
 
 class PartitionLoad:
@@ -235,7 +235,7 @@ class PartitionLoad:
         except DecodeError as error:
             what = str(error) if isinstance(error, UnknownRecordError) else type(error).__name__
             if coordinator.count_unread(what):
-                _tell_of_unread(self.partition, error)
+                _log_unread(self.partition, error)
             return
         group = self._actor(group_of(key)).group
         replay(group, key, value, producer_id)
@@ -288,7 +288,7 @@ class PartitionLoad:
                 left_out += sum(isinstance(change, Dropped) for change in result.changes)
                 actor.apply(result, now_ms)
                 for event in coordinator.missed_deletions:
-                    coordinator.tell_of_deletion(actor, event)
+                    coordinator.apply_deletion(actor, event)
             if number % SLICE_COSTLY_ITEMS == 0:
                 yield 0
                 now_ms = coordinator.now_ms()
@@ -296,7 +296,7 @@ class PartitionLoad:
             log.warning("members of loaded groups left out", partition=self.partition, members=left_out)
 
 
-def _tell_of_unread(partition: int, error: DecodeError) -> None:
+def _log_unread(partition: int, error: DecodeError) -> None:
     """Write one log line per kind of record, with Kafka's name for it."""
     what = str(error)
     if isinstance(error, UnknownRecordError):

@@ -44,7 +44,7 @@ class ShareStates:
 
         def altered(errors: Errors) -> None:
             if not _failed(errors):
-                self._tell(group_id, errors, succeeded=True)
+                self._finish(group_id, errors, succeeded=True)
             done(errors)
 
         self._create(group_id, states, altered)
@@ -74,9 +74,9 @@ class ShareStates:
                 partitions=len(failed),
                 error=failed[0].error.name,
             )
-        self._tell(group_id, errors, succeeded=not failed)
+        self._finish(group_id, errors, succeeded=not failed)
 
-    def _tell(self, group_id: str, errors: Errors, *, succeeded: bool) -> None:
+    def _finish(self, group_id: str, errors: Errors, *, succeeded: bool) -> None:
         actor = self.actor(group_id)
         if actor is None:
             return

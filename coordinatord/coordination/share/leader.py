@@ -82,7 +82,7 @@ _TOLD: Final = {
 """
 
 
-def _told(error: ErrorCode, message: str | None) -> ShareError:
+def _share_error(error: ErrorCode, message: str | None) -> ShareError:
     return ShareError(_TOLD.get(error, ErrorCode.UNKNOWN_SERVER_ERROR), message)
 
 
@@ -225,7 +225,7 @@ class SharePartitionActor:
             return
         state = states[0]
         if state.error:
-            self._failed(_told(state.error, state.message))
+            self._failed(_share_error(state.error, state.message))
             return
         start_offset = state.start_offset
         if start_offset == UNINITIALIZED_START_OFFSET:
@@ -258,7 +258,7 @@ class SharePartitionActor:
     def _written(self, write_id: int, errors: list[PartitionError]) -> None:
         found = errors[0]
         self.tell(events.Written(write_id, not found.error))
-        outcome = _told(found.error, found.message) if found.error else ShareError(ErrorCode.NONE)
+        outcome = _share_error(found.error, found.message) if found.error else ShareError(ErrorCode.NONE)
         if outcome.error in GONE and self.topics.find(self.key) is self:
             self.topics.remove(self.key)
         done = self._acknowledgements.pop(write_id, None)

@@ -94,7 +94,7 @@ class Redeliveries:
 
     def recent(self, group_id: str) -> list[dict[str, Any]]:
         """Return the last records of a group, oldest first."""
-        return [self._told(each) for each in self._recent if each.group_id == group_id]
+        return [self._record_of(each) for each in self._recent if each.group_id == group_id]
 
     def _released(self, key: ShareKey, member_id: str, cause: str, result: Result) -> None:
         """Record the batches of a write that are available again; of a session that has ended also the others."""
@@ -121,9 +121,9 @@ class Redeliveries:
         return found
 
     def _finish(self, key: ShareKey, member_id: str, cause: str) -> bytes:
-        return orjson.dumps(self._told(self._open.pop((key, member_id, cause))))
+        return orjson.dumps(self._record_of(self._open.pop((key, member_id, cause))))
 
-    def _told(self, found: Redelivery) -> dict[str, Any]:
+    def _record_of(self, found: Redelivery) -> dict[str, Any]:
         return {
             "version": REDELIVERY_VERSION,
             "group": found.group_id,

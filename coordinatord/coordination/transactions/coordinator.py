@@ -221,7 +221,9 @@ class Transactions(Actors[TransactionActor]):
     def log_limit(self) -> None:
         """Write one log line for each rejected id."""
         log.warning(
-            "no room for another transactional id", ids=len(self.actors), limit=self.told_limit("max.transactional.ids")
+            "no room for another transactional id",
+            ids=len(self.actors),
+            limit=self.reached_limit("max.transactional.ids"),
         )
 
     def unloading(self) -> events.Unload:

@@ -40,7 +40,7 @@ PASSING = frozenset(
 )
 """Errors that may have passed at another attempt."""
 
-SAYS = {
+ERROR_TEXTS = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "this user may not do that with the group",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "this user may not do that with the topic",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "this user may not do that in the cluster",
@@ -67,13 +67,13 @@ class Unreachable(AdminError):
     """No broker responds, or none authenticates the user."""
 
 
-def said(code: int, message: str | None = None) -> str:
+def error_text(code: int, message: str | None = None) -> str:
     """Return an error code in words, with the broker's message."""
     try:
         known = ErrorCode(code)
     except ValueError:
         return message or f"error {code}"
-    return SAYS.get(known) or (f"{known.name}: {message}" if message else known.name)
+    return ERROR_TEXTS.get(known) or (f"{known.name}: {message}" if message else known.name)
 
 
 class _Asked:
@@ -204,7 +204,7 @@ def patiently(attempt: Callable[[], tuple[int, Found]], what: str | Callable[[],
         if not code:
             return found
         if code not in PASSING or time.monotonic() >= deadline_s:
-            raise AdminError(f"{what if isinstance(what, str) else what()}: {said(code)}")
+            raise AdminError(f"{what if isinstance(what, str) else what()}: {error_text(code)}")
         time.sleep(RETRY_S)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from coordinatord.monitoring.admin.connection import AdminError, Cluster, patiently, said
+from coordinatord.monitoring.admin.connection import AdminError, Cluster, error_text, patiently
 from kafka_wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_wire.api.delete_groups import DeleteGroupsRequest
 from kafka_wire.api.describe_groups import DescribeGroupsRequest
@@ -111,7 +111,7 @@ def describe(cluster: Cluster, groups: Iterable[str]) -> dict[str, Group]:
     for node_id, names in cluster.by_coordinator(groups).items():
         _describe_new_groups(cluster, node_id, names, found)
         left = [name for name in names if name not in found]
-        for name, described in _asked(cluster, node_id, DescribeGroupsRequest, left).items():
+        for name, described in _described_by_node(cluster, node_id, DescribeGroupsRequest, left).items():
             if described.error_code not in NO_GROUP and described.group_state != "Dead":
                 found[name] = _of_classic(described, node_id)
         # A group may have changed its kind between the two requests.
@@ -124,12 +124,12 @@ def _describe_new_groups(cluster: Cluster, node_id: int, names: Sequence[str], f
     for request, read in READERS.items():
         if cluster.serves(request):
             left = [name for name in names if name not in found]
-            for name, described in _asked(cluster, node_id, request, left).items():
+            for name, described in _described_by_node(cluster, node_id, request, left).items():
                 if not described.error_code:
                     found[name] = read(described, node_id)
 
 
-def _asked(cluster: Cluster, node_id: int, request: type[Any], names: Sequence[str]) -> dict[str, Any]:
+def _described_by_node(cluster: Cluster, node_id: int, request: type[Any], names: Sequence[str]) -> dict[str, Any]:
     """Return the response to a request for each group, with an error for a group that is not of its kind."""
     if not names:
         return {}
@@ -263,7 +263,7 @@ READERS: dict[type[Any], Callable[[Any, int], Group]] = {
 """The reader of a described group, by the request that describes groups of its type alone."""
 
 
-def who(group: Group) -> str:
+def member_names(group: Group) -> str:
     """Return the group's members in a few words."""
     names = [each.name for each in group.members[:5]]
     more = len(group.members) - len(names)
@@ -277,7 +277,7 @@ def delete(cluster: Cluster, groups: Sequence[str]) -> dict[str, str | None]:
     refused: dict[str, str | None] = {}
     for node_id, names in cluster.by_coordinator(groups).items():
         for each in cluster.ask(DeleteGroupsRequest(names), node_id).results:
-            refused[each.group_id] = said(each.error_code, each.error_message) if each.error_code else None
+            refused[each.group_id] = error_text(each.error_code, each.error_message) if each.error_code else None
     return refused
 
 

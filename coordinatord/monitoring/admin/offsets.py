@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from coordinatord.monitoring.admin.connection import AdminError, Cluster, patiently, said
+from coordinatord.monitoring.admin.connection import AdminError, Cluster, error_text, patiently
 from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kafka_wire.api.offset_commit import (
     OffsetCommitRequest,
@@ -83,7 +83,7 @@ def commit(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, Commit
         if refused and refused[0][0] == ErrorCode.UNKNOWN_MEMBER_ID:
             raise AdminError(f"group {group}: a member has joined it meanwhile")
         if refused and refused[0][0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise AdminError(f"{refused[0][1]}-{refused[0][2]}: {said(refused[0][0])}")
+            raise AdminError(f"{refused[0][1]}-{refused[0][2]}: {error_text(refused[0][0])}")
         return (refused[0][0] if refused else 0), 0
 
     patiently(attempt, f"group {group}")
@@ -102,7 +102,7 @@ def delete(cluster: Cluster, group: str, partitions: Collection[TopicPartition])
     def attempt() -> tuple[int, dict[TopicPartition, str | None]]:
         answer = cluster.ask(request, node_id)
         return answer.error_code, {
-            (topic.name, each.partition_index): said(each.error_code) if each.error_code else None
+            (topic.name, each.partition_index): error_text(each.error_code) if each.error_code else None
             for topic in answer.topics
             for each in topic.partitions
         }
@@ -175,7 +175,7 @@ def partitions_of(cluster: Cluster, topics: Collection[str]) -> tuple[dict[Topic
         if topic.error_code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
             missing.append(topic.name)
         elif topic.error_code not in (0, ErrorCode.LEADER_NOT_AVAILABLE):
-            raise AdminError(f"topic {topic.name}: {said(topic.error_code)}")
+            raise AdminError(f"topic {topic.name}: {error_text(topic.error_code)}")
         for each in topic.partitions:
             leaders[topic.name, each.partition_index] = each.leader_id
     return leaders, sorted(missing)

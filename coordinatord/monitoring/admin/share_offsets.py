@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coordinatord.monitoring.admin.connection import AdminError, Cluster, patiently, said
+from coordinatord.monitoring.admin.connection import AdminError, Cluster, error_text, patiently
 from kafka_wire.api.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
@@ -122,4 +122,4 @@ def delete(cluster: Cluster, group: str, topics: Collection[str]) -> dict[str, s
 
 
 def _why(answered: Any) -> str:
-    return said(answered.error_code, answered.error_message)
+    return error_text(answered.error_code, answered.error_message)

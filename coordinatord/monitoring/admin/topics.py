@@ -6,7 +6,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from coordinatord.monitoring.admin.connection import AdminError, Cluster, said
+from coordinatord.monitoring.admin.connection import AdminError, Cluster, error_text
 from coordinatord.monitoring.admin.offsets import TopicPartition, bounds
 from kafka_wire.api.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kafka_wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -65,7 +65,7 @@ def find(cluster: Cluster, names: Sequence[str] | None) -> tuple[list[Topic], li
             missing.append(each.name)
             continue
         if each.error_code not in (0, ErrorCode.LEADER_NOT_AVAILABLE):
-            raise AdminError(f"topic {each.name}: {said(each.error_code)}")
+            raise AdminError(f"topic {each.name}: {error_text(each.error_code)}")
         topic_id = None if not any(each.topic_id) else _text(each.topic_id)
         parts = [Partition(it.partition_index, it.leader_id, it.replica_nodes, it.isr_nodes) for it in each.partitions]
         found.append(Topic(each.name, topic_id, each.is_internal, sorted(parts, key=lambda part: part.number)))
@@ -112,9 +112,9 @@ def create(
     answer = cluster.ask(CreateTopicsRequest([made], TIMEOUT_MS, only_check), cluster.controller())
     for each in answer.topics:
         if each.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise AdminError(f"topic {name}: {said(each.error_code)}")
+            raise AdminError(f"topic {name}: {error_text(each.error_code)}")
         if each.error_code:
-            raise AdminError(f"topic {name}: {each.error_message or said(each.error_code)}".rstrip("."))
+            raise AdminError(f"topic {name}: {each.error_message or error_text(each.error_code)}".rstrip("."))
 
 
 def delete(cluster: Cluster, names: Sequence[str]) -> dict[str, str | None]:
@@ -124,6 +124,6 @@ def delete(cluster: Cluster, names: Sequence[str]) -> dict[str, str | None]:
     states = [DeleteTopicState(name) for name in names]
     answer = cluster.ask(DeleteTopicsRequest(states, list(names), TIMEOUT_MS), cluster.controller())
     return {
-        each.name or "": said(each.error_code, each.error_message) if each.error_code else None
+        each.name or "": error_text(each.error_code, each.error_message) if each.error_code else None
         for each in answer.responses
     }

@@ -158,18 +158,18 @@ def infer(before: Generation | None, epoch: Epoch, commits: Commits) -> Finding 
     if before is None:
         return None
     if changes.removed:
-        return _who_went(before, epoch, commits)
-    found = _who_came(before, epoch)
+        return _cause_by_removals(before, epoch, commits)
+    found = _cause_by_additions(before, epoch)
     if found is not None:
         return found
     if changes.regexes:
         return Finding(Why.REGEX_RESOLVED, None, f"{', '.join(changes.regexes)} stands for other topics now", 0.95)
     found = _nobody_did_it(before, epoch, changes)
     # The remaining case: members whose expressions have not been resolved, as far as the log shows.
-    return found or _who_came(before, epoch, is_resolved=False)
+    return found or _cause_by_additions(before, epoch, is_resolved=False)
 
 
-def _who_came(before: Generation, epoch: Epoch, *, is_resolved: bool = True) -> Finding | None:
+def _cause_by_additions(before: Generation, epoch: Epoch, *, is_resolved: bool = True) -> Finding | None:
     """Return the cause if members joined or subscribe to other topics. An
     expression causes an epoch once it has been resolved.
     """
@@ -221,7 +221,7 @@ def _nobody_did_it(before: Generation, epoch: Epoch, changes: Changes) -> Findin
     return None
 
 
-def _who_went(before: Generation, epoch: Epoch, commits: Commits) -> Finding:
+def _cause_by_removals(before: Generation, epoch: Epoch, commits: Commits) -> Finding:
     """Return the cause for removed members: a member left, or its session expired; its last sign of life decides."""
     at_ms = epoch.began_ms
     state, member = next((state, before.members[state.member_id]) for state in epoch.changes.removed.values())

@@ -31,11 +31,11 @@ def span(seconds: float) -> str:
 def in_units(why: str) -> str:
     """Return a rule's sentence with its seconds as durations. The sentence must not have names of peers."""
 
-    def told(match: re.Match[str]) -> str:
+    def span_text(match: re.Match[str]) -> str:
         last = span(float(match[3] or match[1]))
         return f"{span(float(match[1]))} to {last}" if match[2] else last
 
-    return _UNREAD.sub(lambda match: f"{int(match[0]):,}", _SECONDS.sub(told, why))
+    return _UNREAD.sub(lambda match: f"{int(match[0]):,}", _SECONDS.sub(span_text, why))
 
 
 def event_text(event: Event) -> str:

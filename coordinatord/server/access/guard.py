@@ -73,12 +73,12 @@ def guarded(
         return handle
 
     return {
-        api_key: guard(TABLE[api_key], _telling(handler) if api_key in repeated else handler)
+        api_key: guard(TABLE[api_key], _recording_reached(handler) if api_key in repeated else handler)
         for api_key, handler in handlers.items()
     }
 
 
-def _telling(handler: Handler) -> Handler:
+def _recording_reached(handler: Handler) -> Handler:
     """Return a handler that records that it was reached, for the shortcut: a request that a rule rejects must not be
     learned.
     """

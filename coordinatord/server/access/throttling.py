@@ -101,7 +101,7 @@ class Throttling:
         (AutoTopicCreationManager).
         """
         is_strict = context.api_version >= STRICT_FROM[ApiKey(api_key)]
-        throttle_ms = self._quotas.mutate(*_who(context), partitions, self._now_ms(), is_strict=is_strict)
+        throttle_ms = self._quotas.mutate(*_quota_entity(context), partitions, self._now_ms(), is_strict=is_strict)
         admitted = context.admitted
         if admitted is not None and api_key != ApiKey.METADATA:
             admitted.throttle_ms = max(admitted.throttle_ms, throttle_ms)
@@ -141,7 +141,7 @@ class _Measured:
         return response
 
     def _bound_fetch(self) -> None:
-        most = self._throttling._quotas.most(FETCHED, *_who(self._context))
+        most = self._throttling._quotas.most(FETCHED, *_quota_entity(self._context))
         if most is not None:
             self._request.max_bytes = int(min(self._request.max_bytes, most))
 
@@ -153,12 +153,12 @@ class _Measured:
         return self._api_key == ApiKey.SHARE_FETCH
 
     def _produced(self, now_ms: int) -> int:
-        return self._throttling._quotas.used(PRODUCED, *_who(self._context), self._size, now_ms)
+        return self._throttling._quotas.used(PRODUCED, *_quota_entity(self._context), self._size, now_ms)
 
     def _finished(self, response: Any) -> Any:
         """Measure the response, which is about to be encoded, and set the throttle time in it."""
         context, throttling = self._context, self._throttling
-        quotas, who, now_ms = throttling._quotas, _who(context), throttling._now_ms()
+        quotas, who, now_ms = throttling._quotas, _quota_entity(context), throttling._now_ms()
         spent_s = perf_counter() - self._began_s if self._spent_s is None else self._spent_s
         found = {
             REQUESTS: min(quotas.used(REQUESTS, *who, 100 * spent_s, now_ms), quotas.window_ms),
@@ -188,7 +188,7 @@ class _Measured:
         return response
 
 
-def _who(context: RequestContext) -> tuple[str, str]:
+def _quota_entity(context: RequestContext) -> tuple[str, str]:
     return context.principal.name, context.client_id or ""
 
 

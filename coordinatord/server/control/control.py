@@ -188,7 +188,7 @@ def shown(fault: Fault, *, is_active: bool = True) -> dict[str, Any]:
     """Return a fault as JSON."""
     return {
         "fault": fault.number,
-        "told": fault.told(),
+        "description": fault.description(),
         "is_active": is_active,
         "matched": fault.matched,
         "hits": fault.hits,

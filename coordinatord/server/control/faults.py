@@ -91,7 +91,7 @@ class Fault:
         self.hits += 1
         return True
 
-    def told(self) -> str:
+    def description(self) -> str:
         """Return the fault in words, for sentences: `fail OffsetCommit with NOT_COORDINATOR (client a, 3 times)`."""
         what = self.kind.value if not self.after else f"{self.kind.value} after it is processed"
         error = f" with {self.error.name}" if self.kind is Kind.FAIL else ""
@@ -103,8 +103,8 @@ class Fault:
             f"every {self.every}." * (self.every is not None),
             f"with probability {self.probability}" * (self.probability is not None),
         ]
-        told = ", ".join(each for each in limits if each)
-        return f"{what} {self.api or 'any request'}{error}" + (f" ({told})" if told else "")
+        limited = ", ".join(each for each in limits if each)
+        return f"{what} {self.api or 'any request'}{error}" + (f" ({limited})" if limited else "")
 
 
 class Faults:

@@ -62,7 +62,7 @@ class SecuredListeners:
         """Serve a bound socket of a listener."""
         daemon = self._daemon
         door = self._doors.get(name) or self._made(name)
-        self._tell(name)
+        self._write_client_configurations(name)
 
         def connection() -> Connection:
             return Connection(door, name)
@@ -84,12 +84,14 @@ class SecuredListeners:
             backlog=backlog,
         )
 
-    def _tell(self, name: str) -> None:
+    def _write_client_configurations(self, name: str) -> None:
         """Write clients' configurations for test.users. Raises SecurityError."""
         daemon, material = self._daemon, self.material
         if material is not None and not daemon.nodes.worker:
             nodes = daemon.nodes.alive(name)
-            material.tell(name, ",".join(Listener(name, node.host, node.port).address for node in nodes))
+            material.write_client_configurations(
+                name, ",".join(Listener(name, node.host, node.port).address for node in nodes)
+            )
 
     def _made(self, name: str) -> ServerContext:
         daemon, protocol = self._daemon, self._daemon.settings.protocols[name]

@@ -71,7 +71,7 @@ class ControlChannel(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._cut()
 
-    def say(self, word: bytes, argument: str = "") -> None:
+    def send_message(self, word: bytes, argument: str = "") -> None:
         """Send a word to the supervisor."""
         self._transport.write(b"%s %s\n" % (word, argument.encode()))
 
@@ -111,7 +111,7 @@ async def take_up_line(
     _, channel = await loop.create_connection(
         lambda: ControlChannel(follow, lambda: daemon.request_stop("the supervisor is gone")), sock=part.control_channel
     )
-    part.shared.on_change = lambda: channel.say(CHANGED)
+    part.shared.on_change = lambda: channel.send_message(CHANGED)
     if part.placed is not None:
         part.placed.listens(part.worker, urlsplit(admin_url).port or 0)
 
@@ -121,4 +121,4 @@ async def take_up_line(
 
     publish()
     follow()
-    channel.say(LISTENING, admin_url)
+    channel.send_message(LISTENING, admin_url)

@@ -49,7 +49,7 @@ def translated(error: Exception, what: str) -> Exception:
     """
     psycopg = import_psycopg()
     state = getattr(error, "sqlstate", None) or ""
-    told = libpq.told(error)
+    told = libpq.first_line(error)
     if state == FENCED:
         return Fenced(f"another node leads now ({told})")
     if (

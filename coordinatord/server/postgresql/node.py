@@ -168,7 +168,7 @@ class PostgresStorage:
             lost(Away("another node leads"))
         if self.gate is not None:
             daemon.every(GIVE_UP_S, self.gate.give_up)
-        self.registration.addresses = {**self.registration.addresses, **daemon.nodes.told}
+        self.registration.addresses = {**self.registration.addresses, **daemon.nodes.own_addresses}
         own_id = self.registration.node_id
         shared = self.shared
         daemon.nodes.others = lambda listener: standby_listener.others((shared or self.lease).nodes, listener, own_id)
@@ -314,7 +314,7 @@ class Waiting:
         """Update the standby listener with the current content of the database. Raises Away or Unusable."""
         view = self._on(self._view)
         if self._front is not None:
-            self._front.tell(view)
+            self._front.set_view(view)
             return
         self._front = self._make_front(cluster_id, view)
         listeners, known = self._front.open(), self._registration.addresses
@@ -342,13 +342,13 @@ class Waiting:
         """
         rest_s = min(WAIT_S, left_s + LATE_S) if left_s > 0 else WAIT_S
         if (
-            self._on(lambda connection: self._hear(connection, rest_s))
+            self._on(lambda connection: self._wait_for_release(connection, rest_s))
             and self._has_rivals
             and not self._ahead.is_ready
         ):
             time.sleep(HESITATES_S)
 
-    def _hear(self, connection: Any, rest_s: float) -> bool:
+    def _wait_for_release(self, connection: Any, rest_s: float) -> bool:
         """Wait `rest_s` seconds at most. Return True if a leadership was given back."""
         if self._listens_on is not connection:  # LISTEN takes effect only now: check the lease again before any pause
             try:

@@ -217,7 +217,7 @@ class StandbyListener:
             self._is_ready.wait(CLOSE_S)
         return {name for name, _socket in sockets}
 
-    def tell(self, view: View) -> None:
+    def set_view(self, view: View) -> None:
         """Respond with this view from now on."""
         self._view = view
 

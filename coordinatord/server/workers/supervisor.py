@@ -162,7 +162,7 @@ class Supervisor:
     def run(self) -> int:
         """Run until a signal arrives or a worker cannot be kept running; returns the exit status."""
         try:
-            self._mind_signals()
+            self._watch_signals()
             # Existing objects stay alive: a worker's garbage collector must not touch, and so copy, their pages.
             gc.collect()
             gc.freeze()
@@ -188,9 +188,9 @@ class Supervisor:
             if key.data is None:
                 self._signalled(self._signals[0].recv(4096))
             elif key.data.control_channel is key.fileobj:  # false when the worker has just been reaped
-                self._hear(key.data)
+                self._read_control_channel(key.data)
 
-    def _mind_signals(self) -> None:
+    def _watch_signals(self) -> None:
         for end in self._signals:
             end.setblocking(False)
         signal.set_wakeup_fd(self._signals[1].fileno(), warn_on_full_buffer=False)
@@ -300,7 +300,7 @@ class Supervisor:
         worker.due_s = time.monotonic() + delay_s
         log.error("worker died", worker=worker.number, how=_how(code), lived_s=round(lived_s, 3), restart_in_s=delay_s)
 
-    def _hear(self, worker: _Worker) -> None:
+    def _read_control_channel(self, worker: _Worker) -> None:
         assert worker.control_channel is not None
         try:
             data = worker.control_channel.recv(4096)
@@ -320,12 +320,12 @@ class Supervisor:
         for line in lines:
             word, _, argument = line.partition(b" ")
             if word == CHANGED:
-                self._tell_others(worker)
+                self._notify_others(worker)
             elif word == LISTENING:
                 worker.is_listening, worker.admin_url = True, argument.decode()
                 self._announce_once()
 
-    def _tell_others(self, speaker: _Worker) -> None:
+    def _notify_others(self, speaker: _Worker) -> None:
         for worker in self.workers:
             if worker is not speaker and worker.control_channel is not None:
                 # The worker may have died, or its buffer is full, and then it already has this message to read.

@@ -24,14 +24,14 @@ def explain(outcome: Outcome) -> str:
             continue
         out += part.source.splitlines()
         answered = answers.get(id(part))
-        out += [f"    {line}" for line in _told(part, answered, outcome)]
+        out += [f"    {line}" for line in _lines(part, answered, outcome)]
         out.append("")
     if outcome.why:
         out += [f"It ends here: {outcome.why}."]
     return "\n".join(out).rstrip("\n") + "\n"
 
 
-def _told(step: Step, answered: Answered | None, outcome: Outcome) -> Iterator[str]:
+def _lines(step: Step, answered: Answered | None, outcome: Outcome) -> Iterator[str]:
     frames = [frame for frame in outcome.frames if frame.step is step]
     for frame in frames:
         yield from _frame(frame)

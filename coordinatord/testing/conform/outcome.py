@@ -84,7 +84,7 @@ class Outcome:
         if self.differing:
             first = self.differing[0]
             expected, got = first_difference(first.step.recorded, first.answer or [])
-            return f"{asked(first.step)}: {got} instead of {expected}"
+            return f"{request_text(first.step)}: {got} instead of {expected}"
         return self.ending()
 
     def ending(self) -> str:
@@ -92,10 +92,10 @@ class Outcome:
         unanswered = next((answered.step for answered in self.answers if answered.answer is None), None)
         if unanswered is None or not unanswered.recorded:
             return self.why
-        return f"{asked(unanswered)}: {self.why} instead of {', '.join(_fields(unanswered.recorded)[:1])}"
+        return f"{request_text(unanswered)}: {self.why} instead of {', '.join(_fields(unanswered.recorded)[:1])}"
 
 
-def asked(step: Step) -> str:
+def request_text(step: Step) -> str:
     """Return the request of a step in a few words."""
     what = f"{step.api} v{step.version}" if step.api else {"<": "a late answer", "?": "a late answer"}.get(step.kind)
     return f"line {step.line}, {what or step.kind}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from coordinatord.base.html_page import document, table, tr
-from coordinatord.testing.conform.outcome import Outcome, Verdict, asked, difference
+from coordinatord.testing.conform.outcome import Outcome, Verdict, difference, request_text
 from coordinatord.testing.conform.report import Tally, by_api, by_chapter, reference, tally
 
 
@@ -61,7 +61,8 @@ def _story(outcome: Outcome) -> str:
     for answered in outcome.differing:
         lines = "\n".join(_line(line) for line in difference(answered))
         out.append(
-            f"<p>{escape(asked(answered.step))}</p><pre tabindex=0>{escape(answered.step.source)}\n\n{lines}</pre>"
+            f"<p>{escape(request_text(answered.step))}</p>"
+            f"<pre tabindex=0>{escape(answered.step.source)}\n\n{lines}</pre>"
         )
         if answered.is_like_coordinatord:
             out.append(f'<p class="soft small">coordinatord gives this answer, too: {escape(answered.step.reason)}</p>')

@@ -92,7 +92,7 @@ class Player:
                 except _UNPLAYABLE as error:
                     so_far = "\n".join(line for result in self.results for line in result)
                     raise PlayError(
-                        _told(error), f"{self.story.path.name}:{step.line}: {error!r}, after\n{so_far}"
+                        _error_text(error), f"{self.story.path.name}:{step.line}: {error!r}, after\n{so_far}"
                     ) from error
                 if step.is_answered:
                     self.results.append(result)
@@ -176,7 +176,7 @@ class Player:
         return ["closed"] if frame is None else [f"frame {frame.hex()}" if len(frame) <= 64 else "a long frame"]
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, KeyError):
         return "an earlier answer has not what this request needs"
     return str(error) or type(error).__name__

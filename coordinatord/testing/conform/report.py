@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from coordinatord.testing.conform.categories import CHAPTERS
-from coordinatord.testing.conform.outcome import Outcome, Verdict, asked, difference
+from coordinatord.testing.conform.outcome import Outcome, Verdict, difference, request_text
 from coordinatord.testing.conform.story import RELEASE
 
 
@@ -86,13 +86,13 @@ def _table(head: str, rows: Sequence[Tally]) -> list[str]:
 
 
 def _one_line(outcome: Outcome) -> str:
-    told = outcome.summary()
+    line = outcome.summary()
     if not outcome.differing:
-        return told
+        return line
     more = len(outcome.differing) - 1
-    told = told if len(told) <= 160 else told[:159] + "…"
-    told += f" (and {more} more)" if more > 0 else ""
-    return told + (" [as coordinatord]" if all(each.is_like_coordinatord for each in outcome.differing) else "")
+    line = line if len(line) <= 160 else line[:159] + "…"
+    line += f" (and {more} more)" if more > 0 else ""
+    return line + (" [as coordinatord]" if all(each.is_like_coordinatord for each in outcome.differing) else "")
 
 
 def _reasons(outcomes: Sequence[Outcome]) -> list[str]:
@@ -154,17 +154,17 @@ def junit(outcomes: Sequence[Outcome], broker: str) -> str:
             ElementTree.SubElement(case, "skipped", message=outcome.why)
         elif outcome.verdict is Verdict.DIFFERS:
             failure = ElementTree.SubElement(case, "failure", message=outcome.summary())
-            failure.text = _printable("\n".join(told(outcome)))
+            failure.text = _printable("\n".join(difference_lines(outcome)))
     out = io.BytesIO()
     ElementTree.ElementTree(suite).write(out, encoding="utf-8", xml_declaration=True)
     return out.getvalue().decode() + "\n"
 
 
-def told(outcome: Outcome) -> list[str]:
+def difference_lines(outcome: Outcome) -> list[str]:
     """Return all differences of a story: each request, Kafka's response and the broker's."""
     out = []
     for answered in outcome.differing:
-        out += [f"{asked(answered.step)}:", *answered.step.source.splitlines(), *difference(answered), ""]
+        out += [f"{request_text(answered.step)}:", *answered.step.source.splitlines(), *difference(answered), ""]
     return [*out, f"It ends early. {outcome.ending()}."] if outcome.why else out
 
 

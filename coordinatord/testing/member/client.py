@@ -85,7 +85,7 @@ class Client:
         self._on_change = on_change
         self._loop = asyncio.get_running_loop()
         addresses = [_address(each) for each in bootstrap.split(",")]
-        self._connections = Connections(self.member, addresses, client_id, random, self._heard)
+        self._connections = Connections(self.member, addresses, client_id, random, self._handle)
         self._wake: asyncio.TimerHandle | None = None
         self._wakes_at_ms = NEVER
         self._polling: asyncio.Future[Polled] | None = None
@@ -102,7 +102,7 @@ class Client:
         the group.
         """
         with self._acquired("subscribe"):
-            self._tell(Subscribe(topics, pattern))
+            self._run_step(Subscribe(topics, pattern))
             self._raise_failure()
 
     async def poll(self, timeout_s: float = 0.0) -> dict[TopicPartition, list[Record]]:
@@ -115,12 +115,12 @@ class Client:
             polling: asyncio.Future[Polled] = self._loop.create_future()
             self._polling = polling
             try:
-                self._tell(Poll(timeout_ms))
+                self._run_step(Poll(timeout_ms))
                 polled = await polling
             finally:
                 self._polling = None
                 if self.member.in_poll:  # cancelled, or failed
-                    self._tell(Wakeup())
+                    self._run_step(Wakeup())
             if polled.error is not None:
                 raise MemberError(polled.error, polled.what)
             return polled.records
@@ -133,7 +133,7 @@ class Client:
             try:
                 error = await self._commit(Commit(offsets, _milliseconds(timeout_s)))
             except asyncio.CancelledError:
-                self._tell(Wakeup())
+                self._run_step(Wakeup())
                 raise
         if error is not ErrorCode.NONE:
             raise MemberError(error, "OffsetCommit")
@@ -148,22 +148,22 @@ class Client:
     def seek(self, partition: TopicPartition, offset: int | str) -> None:
         """Set the position to an offset, or to "earliest" or "latest"."""
         with self._acquired("seek"):
-            self._tell(Seek(partition, offset))
+            self._run_step(Seek(partition, offset))
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Stop returning records of these partitions."""
         with self._acquired("pause"):
-            self._tell(Pause(partitions))
+            self._run_step(Pause(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Return records of these partitions again."""
         with self._acquired("resume"):
-            self._tell(Resume(partitions))
+            self._run_step(Resume(partitions))
 
     def rejoin(self, reason: str = "rebalance enforced by user") -> None:
         """Trigger a rebalance at the next poll."""
         with self._acquired("rejoin"):
-            self._tell(Rejoin(reason))
+            self._run_step(Rejoin(reason))
 
     @property
     def assignment(self) -> set[TopicPartition]:
@@ -192,7 +192,7 @@ class Client:
             event = Close(_milliseconds(timeout_s), leave)
             if not self.member.closed:
                 self._closing = self._loop.create_future()
-                self._tell(event)
+                self._run_step(event)
                 await self._closing
             self.abort()
             self._raise_failure()
@@ -242,15 +242,15 @@ class Client:
         """Return the time of the event loop's clock in milliseconds."""
         return self._connections.now_ms()
 
-    def _tell(self, event: Any) -> None:
+    def _run_step(self, event: Any) -> None:
         self._apply(step(self.member, event, self.now_ms()))
 
-    def _heard(self, event: Received | Failed | Unsupported | Woken) -> None:
+    def _handle(self, event: Received | Failed | Unsupported | Woken) -> None:
         """Handle an event of the network or the clock. No caller can catch an exception here, so a poll raises it."""
         if self.member.closed and self._closing is None:
             return
         try:
-            self._tell(event)
+            self._run_step(event)
         except Exception as failure:
             log.exception("An error outside of the application's calls; a poll raises it")
             self._fail(failure)
@@ -310,7 +310,7 @@ class Client:
     def _commit(self, event: Commit) -> asyncio.Future[ErrorCode]:
         done = self._committing[id(event)] = self._loop.create_future()
         try:
-            self._tell(event)
+            self._run_step(event)
         except Exception:
             del self._committing[id(event)]
             raise
@@ -329,7 +329,7 @@ class Client:
 
     def _woken(self) -> None:
         self._wake, self._wakes_at_ms = None, NEVER
-        self._heard(Woken())
+        self._handle(Woken())
 
 
 def _milliseconds(timeout_s: float) -> int:

@@ -228,7 +228,7 @@ def _settle(
     if isinstance(context, SyncCommit):
         context.send = None
         if error is ErrorCode.NONE:
-            _remember(member, context.offsets)
+            _store_committed(member, context.offsets)
         if error not in RETRIABLE:
             _finish_sync(member, context, error, result)
         else:
@@ -247,12 +247,12 @@ def _settle(
         for each in topic.partitions
     }
     if error is ErrorCode.NONE:
-        _remember(member, offsets)
+        _store_committed(member, offsets)
     if offsets or isinstance(context, Commit):
         result.committed.append(Committed(context if isinstance(context, Commit) else None, offsets, error))
 
 
-def _remember(member: Member, offsets: Offsets) -> None:
+def _store_committed(member: Member, offsets: Offsets) -> None:
     for partition, offset in offsets.items():
         state = member.partitions.get(partition)
         if state is not None:

@@ -65,7 +65,7 @@ class Connections:
         if wire is None and self.nodes.delay_ms(connection, now_ms):
             self._answered(send, None)
             return
-        self.nodes.asked(connection)
+        self.nodes.count_request(connection)
         if wire is None:
             wire = self._connect(connection, address, now_ms)
         wire.ask(send, send.request)
@@ -92,7 +92,7 @@ class Connections:
         nodes, cluster = self.nodes, self._member.cluster
         if cluster is not self._cluster:
             self._cluster = cluster
-            nodes.learned(cluster.nodes)
+            nodes.replace_nodes(cluster.nodes)
             self._close_bootstrap()
         if send.group:
             return (send.to, True), self._member.coordinator_address

@@ -33,12 +33,12 @@ def watch(member: Member, topics: frozenset[str], result: Result) -> bool:
     return False
 
 
-def learned(member: Member, send: Send, response: MetadataResponse | Cluster, now_ms: int, result: Result) -> bool:
+def received(member: Member, send: Send, response: MetadataResponse | Cluster, now_ms: int, result: Result) -> bool:
     """Handle the response. Return whether it has all topics that a waiting leader needs."""
     cluster = response if isinstance(response, Cluster) else Cluster.of(response)
     member.metadata_send = None
     if cluster.error or not cluster.nodes:  # a starting broker returns no brokers
-        not_learned(member, send, now_ms, result)
+        failed(member, send, now_ms, result)
         return False
     member.cluster = cluster
     member.metadata_wanted = cluster.incomplete
@@ -58,7 +58,7 @@ def learned(member: Member, send: Send, response: MetadataResponse | Cluster, no
     return True
 
 
-def not_learned(member: Member, send: Send, now_ms: int, result: Result) -> None:
+def failed(member: Member, send: Send, now_ms: int, result: Result) -> None:
     """Handle a request without a response. A waiting leader retries by itself, other members at their next poll."""
     member.metadata_send = None
     member.metadata_wanted = True

@@ -88,7 +88,7 @@ class Nodes:
 
     # Known nodes
 
-    def learned(self, nodes: Mapping[int, Address]) -> None:
+    def replace_nodes(self, nodes: Mapping[int, Address]) -> None:
         """Replace the known nodes with those of new metadata. Connections stay."""
         self._wants_metadata_since_ms = None
         self.known = nodes
@@ -157,7 +157,7 @@ class Nodes:
         link = self._link(connection)
         link.state, link.failures = State.READY, 0
 
-    def asked(self, connection: Connection) -> None:
+    def count_request(self, connection: Connection) -> None:
         """Count a request that was sent on the connection."""
         self._link(connection).in_flight += 1
 

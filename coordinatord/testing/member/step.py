@@ -263,8 +263,8 @@ def _not_found(member: Member, send: Send, now_ms: int, result: Result) -> None:
     committing.send_waiting(member, now_ms, result)
 
 
-def _learned(member: Member, send: Send, response: Any, now_ms: int, result: Result) -> None:
-    if metadata.learned(member, send, response, now_ms, result):
+def _metadata_received(member: Member, send: Send, response: Any, now_ms: int, result: Result) -> None:
+    if metadata.received(member, send, response, now_ms, result):
         joining.go_on_leading(member, result)
 
 
@@ -288,7 +288,7 @@ network.HANDLERS.update(
         OffsetFetchRequest: (positions.committed, positions.committed_unanswered),
         ListOffsetsRequest: (positions.looked_up, positions.not_looked_up),
         FetchRequest: (fetching.fetched, fetching.not_fetched),
-        MetadataRequest: (_learned, metadata.not_learned),
+        MetadataRequest: (_metadata_received, metadata.failed),
     }
 )
 

@@ -122,9 +122,9 @@ class Wire(asyncio.Protocol):
         elif response.error_code == ErrorCode.UNSUPPORTED_VERSION and sent.codec.api_version:
             self._send(self, ApiVersionsRequest(), 0)
         else:
-            self._learn(response)
+            self._handle_api_versions(response)
 
-    def _learn(self, response: ApiVersionsResponse) -> None:
+    def _handle_api_versions(self, response: ApiVersionsResponse) -> None:
         if response.error_code:
             raise DecodeError(f"the broker does not say what it serves: {error_of(response.error_code).name}")
         self._versions = ApiVersions.of(response)

@@ -195,7 +195,7 @@ class FaultyNode:
     def _begin(self, planned: PlannedFault) -> None:
         fault = planned.add_to(self._active)
         self.faults.append((planned, fault))
-        self._say(f"fault {fault.number} begins: {fault.told()}")
+        self._say(f"fault {fault.number} begins: {fault.description()}")
         if fault.is_blackhole:
             for (client_id, _group), line in self._lines.items():
                 if client_id == fault.client and line.open:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 from coordinatord.base.html_page import bars, document, table, tr
 from coordinatord.testing.simulation import sweep
-from coordinatord.testing.simulation.report import GAPS, Report, is_told
+from coordinatord.testing.simulation.report import GAPS, Report, is_listed
 from coordinatord.testing.simulation.scenario import Scenario
 from coordinatord.testing.simulation.sweep import Run, advice, best_of, happened
-from coordinatord.testing.simulation.units import told_ms
+from coordinatord.testing.simulation.units import duration_text
 
 COLOURS = {
     "rebalance": "#3f7fbf",
@@ -38,7 +38,7 @@ def page(scenario: Scenario, runs: Sequence[Run]) -> str:
     settings = ", ".join(
         f"{name} {value}"
         for name, value in told.items()
-        if value and name not in swept and (name == "protocol" or "protocol" in swept or is_told(name, told))
+        if value and name not in swept and (name == "protocol" or "protocol" in swept or is_listed(name, told))
     )
     notes = sorted({note for run in runs for note in run.report.notes})
     heads = [each if at < len(swept) else f"n:{each}" for at, each in enumerate(head)]
@@ -46,7 +46,7 @@ def page(scenario: Scenario, runs: Sequence[Run]) -> str:
         "<main>",
         f"<h1>What {'does' if len(swept) == 1 else 'do'} {html.escape(' and '.join(swept))} cost?</h1>",
         f"<p class=advice>{html.escape(advice(runs))}</p>",
-        f"<p>{told_ms(scenario.duration)} of virtual time in each run, in which this befell the members, at "
+        f"<p>{duration_text(scenario.duration)} of virtual time in each run, in which this befell the members, at "
         f"the same moments: {html.escape(happened(runs[0].report))}.</p>",
         "<div class=plots>",
         _gaps(runs),

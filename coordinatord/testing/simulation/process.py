@@ -81,7 +81,7 @@ class Process:
         self._held_back: dict[TopicPartition, int] = {}  # work when a poll returned no more of a partition's records
         spacing = settings.auto_commit_interval_ms
         self._commit_every = -(-spacing // self.period_ms) * self.period_ms
-        self._tell(Subscribe([TOPIC]))
+        self._run_step(Subscribe([TOPIC]))
         self._poll()
 
     @property
@@ -149,7 +149,7 @@ class Process:
         self._settle_commits()
         self._stopped_work = self._work()
         self._seek()
-        self._tell(Close())
+        self._run_step(Close())
 
     def _end(self, cause: str) -> None:
         self._settle_commits()
@@ -168,7 +168,7 @@ class Process:
 
     # The member
 
-    def _tell(self, event: Any) -> None:
+    def _run_step(self, event: Any) -> None:
         now_ms = self.engine.now_ms
         result = step(self.member, event, now_ms)
         if result is NOTHING and self._settled:
@@ -234,7 +234,7 @@ class Process:
         self._wakes_at_ms = NEVER
         deadline_ms = self.member.next_deadline_ms
         if deadline_ms <= self.engine.now_ms:
-            self._tell(Woken())
+            self._run_step(Woken())
         elif deadline_ms < NEVER:
             self._wakes_at_ms = deadline_ms
             self.engine.at(deadline_ms, self._wake, deadline_ms)
@@ -267,7 +267,7 @@ class Process:
             return
         self._settle_commits()
         self._seek()
-        self._tell(Poll(POLL_TIMEOUT_MS))
+        self._run_step(Poll(POLL_TIMEOUT_MS))
 
     # The network
 
@@ -300,14 +300,14 @@ class Process:
         del self._unanswered[send]
         if type(send.request) is OffsetCommitRequest:
             self._commit_answered(response, work)
-        self._tell(Received(send, response))
+        self._run_step(Received(send, response))
 
     def _expire(self, send: Send) -> None:
         if not self.alive or send not in self._unanswered or self._waits(self._expire, send):
             return
         del self._unanswered[send]
         self._hung_up(send.group)
-        self._tell(Failed(send))
+        self._run_step(Failed(send))
 
     def _disconnected(self, group: bool) -> None:
         """Fail the requests on a connection that the node has closed."""

@@ -11,7 +11,7 @@ from typing import Any
 from coordinatord.server.control.faults import Fault
 from coordinatord.testing.simulation.faults import PlannedFault
 from coordinatord.testing.simulation.scenario import ONLY, OPTIONS, Scenario, attribute, written
-from coordinatord.testing.simulation.units import told_ms
+from coordinatord.testing.simulation.units import duration_text
 from coordinatord.testing.simulation.world import World
 from kafka_wire.records.rebalance_ledger import Outcome
 
@@ -55,7 +55,7 @@ class FaultHits:
     """
 
     fault: str
-    told: str
+    description: str
     matched: int
     hits: int
 
@@ -132,7 +132,7 @@ def report(world: World) -> Report:
         expelled_alive=world.expelled_alive,
         happened=dict(world.happened),
         slowest=[_slow(record, world) for record in slowest],
-        faults=[FaultHits(str(each), fault.told(), fault.matched, fault.hits) for each, fault in _begun(world)],
+        faults=[FaultHits(str(each), fault.description(), fault.matched, fault.hits) for each, fault in _begun(world)],
         notes=_notes(world),
     )
 
@@ -199,14 +199,15 @@ def _notes(world: World) -> list[str]:
 
 def text(it: Report) -> str:
     """Return the report as readable text."""
-    told = [
+    description = [
         f"{name}\N{NO-BREAK SPACE}{value}"
         for name, value in it.scenario.items()
-        if (name in ALWAYS or value != _default(name)) and is_told(name, it.scenario)
+        if (name in ALWAYS or value != _default(name)) and is_listed(name, it.scenario)
     ]
     lines = [
-        *_wrapped("Scenario: " + ", ".join(told)),
-        f"The group formed in {told_ms(it.forming_ms)}; what follows is of the {told_ms(it.duration_ms)} after that.",
+        *_wrapped("Scenario: " + ", ".join(description)),
+        f"The group formed in {duration_text(it.forming_ms)}; what follows is of the "
+        f"{duration_text(it.duration_ms)} after that.",
         "",
     ]
     happened = ", ".join(f"{count:,} × {kind}" for kind, count in it.happened.items())
@@ -215,11 +216,14 @@ def text(it: Report) -> str:
         *[("fault" if not number else "", _fault(each)) for number, each in enumerate(it.faults)],
         ("rebalances", _rebalances(it)),
         ("epochs" if it.is_consumer else "generations", f"{it.generations:,}"),
-        ("time in rebalances", told_ms(it.rebalancing_ms)),
+        ("time in rebalances", duration_text(it.rebalancing_ms)),
         ("without an owner", _unowned(it)),
         ("  of each partition", _each(it)),
-        *[(f"  {GAPS.get(cause, cause)}", told_s(ms)) for cause, ms in it.unowned_by_cause.items() if ms],
-        ("owned twice", told_s(it.owned_twice_ms) + " (by a member that had been expelled and had not noticed)")
+        *[(f"  {GAPS.get(cause, cause)}", partition_seconds(ms)) for cause, ms in it.unowned_by_cause.items() if ms],
+        (
+            "owned twice",
+            partition_seconds(it.owned_twice_ms) + " (by a member that had been expelled and had not noticed)",
+        )
         if it.owned_twice_ms
         else ("owned twice", "never"),
         ("partitions moved", f"{it.moved:,} to another member than before"),
@@ -236,7 +240,7 @@ def text(it: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def is_told(name: str, options: Mapping[str, str]) -> bool:
+def is_listed(name: str, options: Mapping[str, str]) -> bool:
     """Return whether an option concerns the protocol of this scenario, and has to be listed. The protocol itself is
     listed unless it is Kafka's default.
     """
@@ -254,13 +258,13 @@ def _default(name: str) -> str:
     return written(name, getattr(Scenario(), attribute(name)))
 
 
-def told_s(ms: float) -> str:
+def partition_seconds(ms: float) -> str:
     """Return a sum over partitions as text: 1,234 partition-seconds."""
     return f"{ms / 1000:,.1f} partition-seconds"
 
 
 def _fault(it: FaultHits) -> str:
-    return f"{it.told}: {it.hits:,} hit{'s' if it.hits != 1 else ''} of {it.matched:,} that matched"
+    return f"{it.description}: {it.hits:,} hit{'s' if it.hits != 1 else ''} of {it.matched:,} that matched"
 
 
 def _rebalances(it: Report) -> str:
@@ -273,13 +277,14 @@ def _rebalances(it: Report) -> str:
 def _unowned(it: Report) -> str:
     if not it.unowned_ms:
         return "never"
-    return f"{told_s(it.unowned_ms)} ({it.unowned_share:.3%} of all), the longest gap {told_ms(it.longest_gap_ms)}"
+    longest_gap = duration_text(it.longest_gap_ms)
+    return f"{partition_seconds(it.unowned_ms)} ({it.unowned_share:.3%} of all), the longest gap {longest_gap}"
 
 
 def _each(it: Report) -> str:
     return (
-        f"p50 {told_ms(it.unowned_p50_ms)}, p99 {told_ms(it.unowned_p99_ms)}, worst {told_ms(it.unowned_worst_ms)} "
-        f"(partition {it.worst_partition})"
+        f"p50 {duration_text(it.unowned_p50_ms)}, p99 {duration_text(it.unowned_p99_ms)}, "
+        f"worst {duration_text(it.unowned_worst_ms)} (partition {it.worst_partition})"
     )
 
 
@@ -288,6 +293,6 @@ def _slow_line(slow: SlowRebalance, is_consumer: bool) -> str:
     who = f", waiting for {slow.waited_for}" if slow.waited_for else ""
     overtaken = "" if slow.outcome == Outcome.COMPLETED else f" ({slow.outcome})"
     return (
-        f"  {told_ms(slow.join_ms + slow.sync_ms)} at {told_ms(slow.at_ms)}: {slow.trigger}{overtaken}; "
-        f"{first} {told_ms(slow.join_ms)}, {second} {told_ms(slow.sync_ms)}{who}"
+        f"  {duration_text(slow.join_ms + slow.sync_ms)} at {duration_text(slow.at_ms)}: {slow.trigger}{overtaken}; "
+        f"{first} {duration_text(slow.join_ms)}, {second} {duration_text(slow.sync_ms)}{who}"
     )

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coordinatord.testing.simulation.report import Report, report, told_s
+from coordinatord.testing.simulation.report import Report, partition_seconds, report
 from coordinatord.testing.simulation.scenario import Scenario, changed, written
-from coordinatord.testing.simulation.units import BadScenario, told_ms
+from coordinatord.testing.simulation.units import BadScenario, duration_text
 from coordinatord.testing.simulation.world import Tell, World
 
 MAX_RUNS = 200
@@ -119,7 +119,7 @@ def _comparison(runs: Sequence[Run]) -> str:
         return _all_alike(best, runs)
     saved = 1 - it.unowned_ms / other.unowned_ms
     line = (
-        f"Take {best.name}: {told_s(it.unowned_ms)} without an owner, {_percent(saved)} less than the "
+        f"Take {best.name}: {partition_seconds(it.unowned_ms)} without an owner, {_percent(saved)} less than the "
         f"{other.unowned_ms / 1000:,.1f} with {worst.name}"
     )
     if len(alike) > 1:
@@ -136,7 +136,7 @@ def _migration(runs: Sequence[Run]) -> str:
         return ""
     before, after = by_protocol["classic"], by_protocol["consumer"]
     return (
-        f" Migrating from classic to consumer: {told_s(after.unowned_ms)} without an owner instead of "
+        f" Migrating from classic to consumer: {partition_seconds(after.unowned_ms)} without an owner instead of "
         f"{before.unowned_ms / 1000:,.1f}, {plural(after.moved, 'partition')} moved instead of {before.moved:,}, "
         f"{plural(after.duplicates, 'duplicate')} risked instead of {before.duplicates:,}."
     )
@@ -153,7 +153,7 @@ def _all_alike(best: Run, runs: Sequence[Run]) -> str:
     if not any(run.report.unowned_ms for run in runs):
         line = f"It makes no difference for {swept}: no partition was ever without an owner"
     else:
-        line = f"{swept} hardly matters here: about {told_s(it.unowned_ms)} without an owner each time"
+        line = f"{swept} hardly matters here: about {partition_seconds(it.unowned_ms)} without an owner each time"
     rest = {cost(run.report) for run in runs}
     if len(rest) == 1:
         return f"{line}."
@@ -180,12 +180,12 @@ def _price(it: Report, other: Report) -> str:
 
 COLUMNS: list[tuple[str, Callable[[Report], str]]] = [
     ("rebalances", lambda it: f"{it.rebalances:,}"),
-    ("in rebalances", lambda it: told_ms(it.rebalancing_ms)),
+    ("in rebalances", lambda it: duration_text(it.rebalancing_ms)),
     ("unowned p-s", lambda it: f"{it.unowned_ms / 1000:,.1f}"),
-    ("p50", lambda it: told_ms(it.unowned_p50_ms)),
-    ("p99", lambda it: told_ms(it.unowned_p99_ms)),
-    ("worst", lambda it: told_ms(it.unowned_worst_ms)),
-    ("longest gap", lambda it: told_ms(it.longest_gap_ms)),
+    ("p50", lambda it: duration_text(it.unowned_p50_ms)),
+    ("p99", lambda it: duration_text(it.unowned_p99_ms)),
+    ("worst", lambda it: duration_text(it.unowned_worst_ms)),
+    ("longest gap", lambda it: duration_text(it.longest_gap_ms)),
     ("moved", lambda it: f"{it.moved:,}"),
     ("duplicates", lambda it: f"{it.duplicates:,}"),
     ("expelled alive", lambda it: f"{it.expelled_alive:,}"),

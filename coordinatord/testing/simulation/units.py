@@ -33,7 +33,7 @@ def duration_ms(text: object) -> int:
     return total
 
 
-def told_ms(ms: float) -> str:
+def duration_text(ms: float) -> str:
     """Return a duration as readable text: 300 ms, 4.2 s, 45 s, 1 h 30 m."""
     if ms < 1_000:
         return f"{ms:.0f} ms"

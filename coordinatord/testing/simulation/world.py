@@ -22,7 +22,7 @@ from coordinatord.testing.simulation.node import GROUP_ID, TOPIC, ConsumerSettin
 from coordinatord.testing.simulation.ownership import Ownership
 from coordinatord.testing.simulation.process import Process
 from coordinatord.testing.simulation.scenario import Scenario
-from coordinatord.testing.simulation.units import BadScenario, Rate, told_ms
+from coordinatord.testing.simulation.units import BadScenario, Rate, duration_text
 
 START_WITHIN_MS = 1_000
 FORM_LIMIT_MS = 3_600_000
@@ -92,7 +92,7 @@ class World:
         while not self.is_formed():
             if engine.now_ms - began_ms > FORM_LIMIT_MS:
                 raise BadScenario(
-                    f"the group has not formed within {told_ms(FORM_LIMIT_MS)}: its members cannot keep up with "
+                    f"the group has not formed within {duration_text(FORM_LIMIT_MS)}: its members cannot keep up with "
                     "these timeouts"
                 )
             engine.run_until(engine.now_ms + 100)
@@ -231,7 +231,7 @@ class World:
         process = self.processes.get(number)
         if process is not None:
             self.happened[kind] += 1
-            self._say(f"{process.name}: {kind}" + (f" for {told_ms(for_ms)}" if for_ms else ""))
+            self._say(f"{process.name}: {kind}" + (f" for {duration_text(for_ms)}" if for_ms else ""))
         return process
 
     def _ended(self, process: Process) -> None:

@@ -80,7 +80,7 @@ class Nodes:
         self._addresses[listener] = list(addresses)
 
     @property
-    def told(self) -> dict[str, tuple[str, int]]:
+    def own_addresses(self) -> dict[str, tuple[str, int]]:
         """This node's address for clients, by listener."""
         return {listener: addresses[self.worker] for listener, addresses in self._addresses.items()}
 

@@ -72,7 +72,7 @@ class SeatedNodes(Nodes):
         self._addresses[listener] = list(addresses)
 
     @property
-    def told(self) -> dict[str, tuple[str, int]]:
+    def own_addresses(self) -> dict[str, tuple[str, int]]:
         """This node's address for clients, by listener."""
         return {listener: addresses[0] for listener, addresses in self._addresses.items()}
 

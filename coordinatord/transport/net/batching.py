@@ -304,11 +304,11 @@ def is_durable(context: RequestContext, epoch: int) -> TaskSteps:
     outcome: list[bool] = []
 
     def wait(resume: Callable[[], object]) -> None:
-        def told(is_durable: bool) -> None:
+        def ended(is_durable: bool) -> None:
             outcome.append(is_durable)
             resume()
 
-        context.connection.door.hold(epoch, lambda: told(True), lambda: told(False), False)
+        context.connection.door.hold(epoch, lambda: ended(True), lambda: ended(False), False)
 
     yield Wait(wait)
     return outcome[0]

@@ -56,7 +56,7 @@ class Material:
         """Return the path of the file that Kafka's tools take as --command-config."""
         return self.folder / listener / "client.properties"
 
-    def tell(self, listener: str, bootstrap: str) -> None:
+    def write_client_configurations(self, listener: str, bootstrap: str) -> None:
         """Write clients' configurations; called when the address is known."""
         from coordinatord.transport.security.client_snippets import Login, properties, snippets
 
@@ -88,7 +88,7 @@ def material_of(settings: Settings) -> Material | None:
     return Material(folder.absolute(), settings)
 
 
-def told(settings: Settings) -> dict[str, str]:
+def ready_file_paths(settings: Settings) -> dict[str, str]:
     """Return the paths for a ready file: the authority's certificate, and each listener's client.properties."""
     material = material_of(settings)
     if material is None:

@@ -38,8 +38,10 @@ class Array(Wire):
         length = COMPACT if place.flexible else LONG
         return cls(length, wire_of(type_.element, place.within()), place.nullable, type_.batched)
 
-    def told(self) -> str:
-        return f"Array of {self.element.told()}, {self.length.told()}" + (", nullable" if self.nullable else "")
+    def description(self) -> str:
+        return f"Array of {self.element.description()}, {self.length.description()}" + (
+            ", nullable" if self.nullable else ""
+        )
 
     def parts(self) -> list[tuple[str, Wire]]:
         return self.element.parts()

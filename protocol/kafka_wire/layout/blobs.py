@@ -35,8 +35,8 @@ class Blob(Wire):
     def declared(cls, type_: Type, place: Place) -> Construct:
         return cls(COMPACT if place.flexible else cls.plain, place.nullable)
 
-    def told(self) -> str:
-        return f"{type(self).__name__}, {self.length.told()}" + (", nullable" if self.nullable else "")
+    def description(self) -> str:
+        return f"{type(self).__name__}, {self.length.description()}" + (", nullable" if self.nullable else "")
 
     def _parse(self, stream: Any, context: Any, path: str) -> Any:
         size = self.length._parsereport(stream, context, path)

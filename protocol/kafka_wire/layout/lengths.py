@@ -122,7 +122,7 @@ class PlainLength(Length):
         super().__init__()
         self.stored_as = number
 
-    def told(self) -> str:
+    def description(self) -> str:
         return type(self.stored_as).__name__
 
     def _parse(self, stream: Any, context: Any, path: str) -> int:
@@ -174,7 +174,7 @@ class CompactLength(Length):
         super().__init__()
         self.varint = varint
 
-    def told(self) -> str:
+    def description(self) -> str:
         return "compact"
 
     def _parse(self, stream: Any, context: Any, path: str) -> int:

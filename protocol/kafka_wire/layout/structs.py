@@ -52,7 +52,7 @@ class Record(Wire, Adapter):  # type: ignore[misc]
         inner = cls(type_.struct, place.within())
         return NullableRecord(inner, tagged=place.tagged) if place.nullable else inner
 
-    def told(self) -> str:
+    def description(self) -> str:
         return self.annotation
 
     def parts(self) -> list[tuple[str, Wire]]:
@@ -172,8 +172,8 @@ class NullableRecord(Wire):
         self.marker = UnsignedVarint() if tagged else Int8()
         self.annotation = f"{inner.annotation} | None"
 
-    def told(self) -> str:
-        return f"{self.inner.told()}, nullable"
+    def description(self) -> str:
+        return f"{self.inner.description()}, nullable"
 
     def parts(self) -> list[tuple[str, Wire]]:
         return self.inner.parts()

@@ -30,5 +30,5 @@ def layout_of(cls: type[Any], version: int) -> structs.Record:
 def shown(wire: Wire, depth: int = 1) -> Iterator[str]:
     """Yield the parts of a type, one per line, with the parts of nested structs indented below them."""
     for name, part in wire.parts():
-        yield f"{'  ' * depth}{name}: {part.told()}"
+        yield f"{'  ' * depth}{name}: {part.description()}"
         yield from shown(part, depth + 1)

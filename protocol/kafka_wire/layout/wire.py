@@ -73,7 +73,7 @@ class Wire(Construct):  # type: ignore[misc]  # construct has no annotations
         """Write the body of the loop over an array, for the element in the variable `value`."""
         self.emit_encode(out, value)
 
-    def told(self) -> str:
+    def description(self) -> str:
         """Return the description of the type in the output of `python -m kafka_wire tree`."""
         return type(self).__name__
 

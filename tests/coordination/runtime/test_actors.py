@@ -297,7 +297,7 @@ def test_ids_are_bounded_in_bytes() -> None:
     for name in ("a", "\U0001f600" * 100):
         actor(counters, name).tell(Add(1))
     assert counters.id_bytes == text_bytes("a") + text_bytes("\U0001f600" * 100)
-    assert counters.told_limit("max.counters") != "max.counters"
+    assert counters.reached_limit("max.counters") != "max.counters"
     counters.id_bytes += MAX_ID_BYTES
     assert counters.actor_for("b") is ErrorCode.POLICY_VIOLATION
     assert counters.told == 1

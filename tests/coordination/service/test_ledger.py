@@ -19,7 +19,7 @@ from coordinatord.base.config.address import parse_listeners
 from coordinatord.base.observe.logger import captured
 from coordinatord.broker.topics.names import LEDGER_TOPIC
 from coordinatord.cli import cli
-from coordinatord.cli.groups import look_up, story, told
+from coordinatord.cli.groups import history_lines, look_up, story
 from coordinatord.coordination.group.events import Join, Leave
 from coordinatord.coordination.group.result import NO_REASON, Dropped, Joined, Trigger
 from coordinatord.coordination.group.states import Cause, Why
@@ -251,8 +251,8 @@ def test_there_is_one_log_line() -> None:
 
 def test_a_group_without_records_and_one_that_is_gone() -> None:
     dead = DescribedGroup(group_id="g", group_state="Dead")
-    assert list(told("g", dead, [])) == ["Group g does not exist now.", NO_RECORD]
-    assert list(told("g", dead, None)) == ["Group g does not exist now.", NO_LEDGER]
+    assert list(history_lines("g", dead, [])) == ["Group g does not exist now.", NO_RECORD]
+    assert list(history_lines("g", dead, None)) == ["Group g does not exist now.", NO_LEDGER]
 
 
 async def rebalance(port: int, reasons: list[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coordinatord.monitoring.admin.groups import CLASSIC, Group, Member, describe, who
+from coordinatord.monitoring.admin.groups import CLASSIC, Group, Member, describe, member_names
 from kafka_wire.api import consumer_group_describe as consumer_groups
 from kafka_wire.api import share_group_describe as share_groups
 from kafka_wire.api import streams_group_describe as streams_groups
@@ -74,7 +74,7 @@ def test_one_that_is_not_there_is_left_out() -> None:
 def test_members_beyond_the_fifth_are_counted(count: int, told: str) -> None:
     group = Group("g", CLASSIC, "Stable", "range", 0, "consumer")
     group.members.extend(Member(f"m{number}", None, f"c{number}", "/h", {}, []) for number in range(count))
-    assert who(group) == told
+    assert member_names(group) == told
 
 
 def test_the_partitions_of_a_member_are_counted() -> None:

@@ -125,12 +125,12 @@ def test_a_removed_fault_hits_no_more() -> None:
     ],
 )
 def test_mistakes_get_a_sentence(arguments: dict[str, object], sentence: str) -> None:
-    with pytest.raises(ControlError) as told:
+    with pytest.raises(ControlError) as description:
         Faults().add(**arguments)  # type: ignore[arg-type]
-    assert str(told.value).startswith(sentence)
+    assert str(description.value).startswith(sentence)
 
 
 def test_a_fault_in_words() -> None:
     fault: Fault = Faults().add("fail", api="OffsetCommit", error="NOT_COORDINATOR", client="a", times=3)
-    assert fault.told() == "fail OffsetCommit with NOT_COORDINATOR (client a, 3 times)"
-    assert Faults().add("drop", api="Produce", after=True).told() == "drop after it is processed Produce"
+    assert fault.description() == "fail OffsetCommit with NOT_COORDINATOR (client a, 3 times)"
+    assert Faults().add("drop", api="Produce", after=True).description() == "drop after it is processed Produce"

@@ -66,7 +66,7 @@ def test_whoever_has_a_seat_leads_its_partitions() -> None:
     assert [nodes.leader_of("__x", number) for number in range(3)] == [9, 11, -1]
     nodes.others = lambda listener: [Node(9, "nine", 4)]
     assert nodes.alive("L") == [Node(11, "own", 1, "rack"), Node(9, "nine", 4)]
-    assert nodes.told == {"L": ("own", 1)}
+    assert nodes.own_addresses == {"L": ("own", 1)}
 
 
 class Answering(asyncio.Protocol):

@@ -14,7 +14,7 @@ KNOWN = {7: ("x", 7), 8: ("y", 8), 9: ("z", 9)}
 def nodes(random: float = 0.0, **settings: bool | int) -> Nodes:
     """`random` 0.5 would be no jitter; 0.0 begins with the first node and takes a fifth off every back-off."""
     made = Nodes(BOOTSTRAP, lambda: random, **settings)  # type: ignore[arg-type]
-    made.learned(KNOWN)
+    made.replace_nodes(KNOWN)
     return made
 
 
@@ -22,7 +22,7 @@ def connect(made: Nodes, node_id: int, in_flight: int = 0) -> None:
     made.connecting((node_id, False), 0)
     made.ready((node_id, False))
     for _ in range(in_flight):
-        made.asked((node_id, False))
+        made.count_request((node_id, False))
 
 
 def test_before_the_first_metadata_it_is_a_bootstrap_server() -> None:
@@ -37,8 +37,8 @@ def test_the_one_with_the_fewest_requests_in_flight() -> None:
     for node_id, in_flight in ((7, 2), (8, 1), (9, 3)):
         connect(made, node_id, in_flight)
     assert made.choose(0) == 8
-    made.asked((8, False))
-    made.asked((8, False))
+    made.count_request((8, False))
+    made.count_request((8, False))
     assert made.choose(0) == 7
     made.answered((9, False))
     made.answered((9, False))
@@ -65,7 +65,7 @@ def test_the_coordinators_own_connection_counts_for_nothing() -> None:
     connect(made, 9, in_flight=1)
     connect(made, 8)
     for _ in range(3):
-        made.asked((8, True))
+        made.count_request((8, True))
     assert made.choose(0) == 8
 
 
@@ -124,7 +124,7 @@ def test_when_nobody_is_left_it_begins_again_with_the_bootstrap_servers() -> Non
     made.lost((-2, False), 0)
     assert made.choose(0) is None, "all have failed a moment ago"
     assert made.choose(1_000) in (-1, -2)
-    made.learned({5: ("w", 5)})
+    made.replace_nodes({5: ("w", 5)})
     assert made.choose(1_000) == 5
 
 
@@ -151,9 +151,9 @@ def test_it_begins_again_when_no_metadata_come_for_too_long() -> None:
     assert made.choose_for_metadata(1_000) == 8
     assert made.choose_for_metadata(11_000) == 8
     assert made.choose_for_metadata(11_001) == -1
-    made.learned(KNOWN)
+    made.replace_nodes(KNOWN)
     assert made.choose_for_metadata(20_000) == 8
-    made.learned(KNOWN)
+    made.replace_nodes(KNOWN)
     assert made.choose_for_metadata(40_000) == 8, "they have come meanwhile"
 
 

@@ -212,7 +212,7 @@ def test_a_header_says_what_is_asked_and_who_asks() -> None:
     wire = Wire("me", lambda _token, _answer: None, lambda _wire: None)
     sink = Sink()
     wire.connection_made(sink)
-    wire._learn(ApiVersionsResponse(api_keys=[ApiVersion(11, 0, 7), ApiVersion(12, 0, 4)]))
+    wire._handle_api_versions(ApiVersionsResponse(api_keys=[ApiVersion(11, 0, 7), ApiVersion(12, 0, 4)]))
     wire.ask(1, JoinGroupRequest("g"))
     wire.ask(2, HeartbeatRequest("g"))
     headers = []
@@ -232,7 +232,7 @@ def test_a_static_member_does_not_go_out_as_a_dynamic_one(key: int) -> None:
         wire = Wire("c", lambda _token, answer, told=answered: told.append(answer), lambda _wire: None)  # type: ignore[misc]
         sink = Sink()
         wire.connection_made(sink)
-        wire._learn(ApiVersionsResponse(api_keys=[ApiVersion(key, 0, newest)]))
+        wire._handle_api_versions(ApiVersionsResponse(api_keys=[ApiVersion(key, 0, newest)]))
         wire.ask(1, dynamic)
         assert len(sink.written) == 2, "ApiVersions, and this one"
         wire.ask(2, static)

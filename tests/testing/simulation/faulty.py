@@ -62,7 +62,7 @@ class FaultyWatch(Watch):
             for cable in node.cables:
                 if cable.connection is connection:
                     cable.path.disturbed_ms = self.world.engine.now_ms
-            self.world.story.say(node.name, f"{connection.client_id}: {fault.told()}")
+            self.world.story.say(node.name, f"{connection.client_id}: {fault.description()}")
             strike(fault, connection, context, *more)
 
         def goes_on(stopped: Any) -> None:
@@ -129,7 +129,7 @@ class Meddling(Troubles):
             fault = world.faults.add("drop", client=client)  # a blackhole
         else:
             fault = self._fault(client)
-        world.story.say("faults", f"begin to {fault.told()}")
+        world.story.say("faults", f"begin to {fault.description()}")
         counted = world.counts.troubles
         counted[fault.kind.value] = counted.get(fault.kind.value, 0) + 1
         for ends, path in world.network.paths.items():
@@ -165,7 +165,7 @@ class Meddling(Troubles):
             fault = self.world.faults.remove(number)
             self.world.faults.removed.clear()
             self.hits["blackhole" if fault.is_blackhole else fault.kind.value] += fault.hits
-            self.world.story.say("faults", f"no longer {fault.told()}: {fault.hits} hits")
+            self.world.story.say("faults", f"no longer {fault.description()}: {fault.hits} hits")
             self._tell(lambda requests: requests.ended(fault))
 
     def _tell(self, what: Any) -> None:

@@ -16,7 +16,7 @@ from coordinatord.testing.simulation import report
 from coordinatord.testing.simulation.report import Report
 from coordinatord.testing.simulation.scenario import OPTIONS, SEVERAL, Scenario, attribute, build, parse_option, written
 from coordinatord.testing.simulation.sweep import Run, advice, simulate, text
-from coordinatord.testing.simulation.units import BadScenario, told_ms
+from coordinatord.testing.simulation.units import BadScenario, duration_text
 
 SHORT = ("--members", "3", "--partitions", "6", "--duration", "5m")
 
@@ -234,7 +234,7 @@ def test_a_group_that_cannot_form_is_a_sentence_too() -> None:
     ("ms", "told"), [(0, "0 ms"), (4_200, "4.2 s"), (45_000, "45 s"), (5_400_000, "1 h 30 m"), (59_999, "60 s")]
 )
 def test_times_are_told_as_people_do(ms: int, told: str) -> None:
-    assert told_ms(ms) == told
+    assert duration_text(ms) == told
 
 
 def test_the_table_names_its_columns(some: Report) -> None:

@@ -43,7 +43,7 @@ def test_the_coordinator_that_moves_costs_no_rebalance() -> None:
 
 def test_a_blackhole_expels_its_client_which_comes_back() -> None:
     it = simulated("blackhole:member-1:at=1m:for=1m")
-    assert it.faults[0].told == "drop any request (client member-1)"
+    assert it.faults[0].description == "drop any request (client member-1)"
     assert it.faults[0].hits > 0
     assert it.expelled_alive == 1
     assert it.rebalances_by_trigger == {"session expired": 1, "new member": 1}

@@ -16,7 +16,7 @@ from coordinatord.base.config.load import assignment, load
 from coordinatord.transport.security import SecurityError
 from coordinatord.transport.security.client_snippets import Login, properties, snippets
 from coordinatord.transport.security.jaas import options_of
-from coordinatord.transport.security.material import made_for, told
+from coordinatord.transport.security.material import made_for, ready_file_paths
 from tests.daemon import HOST, Daemon, free_port
 
 
@@ -62,7 +62,7 @@ def test_a_folder_that_cannot_be_written_is_told_in_a_sentence(tmp_path: Path) -
 
 def test_nothing_is_made_without_users(tmp_path: Path) -> None:
     assert made_for(Settings()) is None
-    assert told(Settings()) == {}
+    assert ready_file_paths(Settings()) == {}
 
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL", "SASL_PLAINTEXT"])

@@ -26,7 +26,7 @@ _WENT = {
 def members_went(members: Sequence[ConsumerMember], cause: str) -> Trigger:
     """Return the trigger for members that left or were fenced; `cause` is one of Cause."""
     kind, text = _WENT[cause]
-    who = _who(members[0]) if len(members) == 1 else f"members {_names(each.member_id for each in members)}"
+    who = _described(members[0]) if len(members) == 1 else f"members {_names(each.member_id for each in members)}"
     return Trigger(kind, text.format(who), members[0].member_id)
 
 
@@ -34,7 +34,7 @@ def member_changed(
     before: ConsumerMember, after: ConsumerMember, result: Result, *, is_converted: bool = False
 ) -> Trigger:
     """Return the trigger for a member that joined, rejoined, or changed its subscription, as in the step's changes."""
-    member_id, who = after.member_id, _who(after)
+    member_id, who = after.member_id, _described(after)
     if is_converted:
         text = f"new {who} uses the consumer protocol, and the group was a classic one"
         return Trigger(Why.CONVERTED, text, member_id)
@@ -50,7 +50,7 @@ def member_changed(
 
 def assignor_changed(member: ConsumerMember, before: str, after: str) -> Trigger:
     """Return the trigger for a member whose preferred assignor changes that of the group."""
-    text = f"{_who(member)} prefers another assignor: the group's is {after} (before: {before})"
+    text = f"{_described(member)} prefers another assignor: the group's is {after} (before: {before})"
     return Trigger(Why.METADATA_CHANGED, text, member.member_id)
 
 
@@ -107,7 +107,7 @@ def topics_changed(consumer: ConsumerGroup, before: Mapping[str, Topic] | None, 
     return Trigger(Why.TOPICS_CHANGED, "; ".join(texts[:NAMED]) + _more(len(texts)))
 
 
-def _who(member: ConsumerMember) -> str:
+def _described(member: ConsumerMember) -> str:
     if member.instance_id is None:
         return f"member {member.member_id}"
     return f"static member {member.instance_id} ({member.member_id})"

@@ -97,13 +97,13 @@ class FindCoordinator(CoordinatorSearch):
     def coordinator(self, key: str, key_type: int, context: RequestContext) -> tuple[ErrorCode, tuple[int, str, int]]:
         if key_type == GROUP:
             partition = partition_for(key, self.partitions)
-            return _told(self.nodes.coordinator(OFFSETS_TOPIC, partition, context.listener))
+            return _with_error(self.nodes.coordinator(OFFSETS_TOPIC, partition, context.listener))
         if key_type == TRANSACTION:
             error = self.transactions.ensure_topic()
             if error is not ErrorCode.NONE:
                 return error, NO_NODE
             partition = self.transactions.partition_for(key)
-            return _told(self.nodes.coordinator(TRANSACTION_TOPIC, partition, context.listener))
+            return _with_error(self.nodes.coordinator(TRANSACTION_TOPIC, partition, context.listener))
         if key_type == SHARE and self.share is not None and context.api_version >= SHARE_VERSION:
             share = self.share()
             error = share.ensure_topic()
@@ -112,12 +112,12 @@ class FindCoordinator(CoordinatorSearch):
             found = share.partition_for(key)
             if found is None:
                 return ErrorCode.INVALID_REQUEST, NO_NODE
-            return _told(self.nodes.coordinator(SHARE_TOPIC, found, context.listener))
+            return _with_error(self.nodes.coordinator(SHARE_TOPIC, found, context.listener))
         # Without share groups, Kafka, too, responds to share keys with INVALID_REQUEST; with a retriable error the
         # client would retry for ever.
         return ErrorCode.INVALID_REQUEST, NO_NODE
 
 
-def _told(found: tuple[int, str, int]) -> tuple[ErrorCode, tuple[int, str, int]]:
+def _with_error(found: tuple[int, str, int]) -> tuple[ErrorCode, tuple[int, str, int]]:
     """Return the node with NONE, or COORDINATOR_NOT_AVAILABLE if the partition has no leader now."""
     return (ErrorCode.NONE if found[0] >= 0 else ErrorCode.COORDINATOR_NOT_AVAILABLE), found

@@ -75,7 +75,7 @@ class ShareOffsets:
     def _describing(self, context: RequestContext, request: DescribeShareGroupOffsetsRequest) -> TaskSteps:
         groups, places, calls = [], [], []
         for each in request.groups:
-            group, names, partitions = self._asked(each)
+            group, names, partitions = self._without_lag(each)
             topics: dict[bytes, DescribeShareGroupOffsetsResponseTopic] = {}
             groups.append((group, topics))
             for first in range(0, len(partitions), SLICE_COSTLY_ITEMS):
@@ -99,7 +99,7 @@ class ShareOffsets:
 
         return (yield from _gathered(context, calls, with_summaries))
 
-    def _asked(
+    def _without_lag(
         self, request: DescribeShareGroupOffsetsRequestGroup
     ) -> tuple[DescribeShareGroupOffsetsResponseGroup, dict[bytes, str], list[TopicIdPartition]]:
         """Return the group's response without what the share coordinator has to add, and what it is asked for."""

@@ -124,11 +124,11 @@ class Acknowledging:
                 self.outcomes[key] = ShareError(error, message_of(error))
             else:
                 self._left += 1
-                self._tell(actor, key, member_id, batches)
+                self._acknowledge(actor, key, member_id, batches)
             yield None
         self._one_ended()
 
-    def _tell(
+    def _acknowledge(
         self, actor: SharePartitionActor, key: PartitionKey, member_id: str, batches: Sequence[AskedBatch]
     ) -> None:
         def ended(outcome: ShareError) -> None:

@@ -186,7 +186,7 @@ class ShareCoordinator(Actors[SharePartitionActor]):
             "no room for another share partition or state batch",
             share_partitions=len(self.actors),
             state_batches=self.batch_count,
-            limit=self.told_limit("max.share.partitions"),
+            limit=self.reached_limit("max.share.partitions"),
         )
 
     def drain(self) -> None:

@@ -134,7 +134,7 @@ class Cluster:
                 break
             except KafkaError as error:
                 if attempt == ATTEMPTS - 1 or connections.is_lasting(error):
-                    raise self._told(error) from None
+                    raise self._source_error(error) from None
         connections.cluster.update_metadata(answer)  # the nodes' addresses
         return answer
 
@@ -249,7 +249,7 @@ class Cluster:
             return self.connections.ask(request, node)
         except KafkaError as error:
             if self.connections.is_lasting(error):
-                raise self._told(error) from None
+                raise self._source_error(error) from None
             return None
 
     @property
@@ -274,11 +274,11 @@ class Cluster:
             return self.connections.ask(request, node)
         except KafkaError as error:
             if self.connections.is_lasting(error):
-                raise self._told(error) from None
+                raise self._source_error(error) from None
             self.refresh()
             return None
 
-    def _told(self, error: KafkaError) -> SourceError:
+    def _source_error(self, error: KafkaError) -> SourceError:
         return SourceError(sentence(self.bootstrap, self.settings, error, self.connections))
 
 

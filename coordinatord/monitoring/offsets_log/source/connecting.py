@@ -259,7 +259,7 @@ def _text(error: Exception) -> str:
     return text or name
 
 
-def _says(*words: str) -> Callable[[Exception, str], bool]:
+def _contains(*words: str) -> Callable[[Exception, str], bool]:
     return lambda _error, text: any(word in text for word in words)
 
 
@@ -279,20 +279,20 @@ _SENTENCES: tuple[tuple[Callable[[Exception, str], bool], str], ...] = (
         "so (PLAINTEXT or SSL)",
     ),
     (
-        _says("IP address mismatch", "Hostname mismatch", "doesn't match"),
+        _contains("IP address mismatch", "Hostname mismatch", "doesn't match"),
         "the certificate of {bootstrap} is for another name ({text}): connect to a name that it has",
     ),
     (
-        _says("certificate verify failed"),
+        _contains("certificate verify failed"),
         "the certificate of {bootstrap} is not trusted ({text}): give the authority that signed it with "
         "kafka.ssl_cafile, which is {cafile} now",
     ),
     (
-        _says("wrong version number", "UNEXPECTED_EOF", "record layer failure"),
+        _contains("wrong version number", "UNEXPECTED_EOF", "record layer failure"),
         "{bootstrap} does not answer in TLS, as kafka.security_protocol={protocol} wants it: is that the right port?",
     ),
     (
-        _says("certificate required", "bad certificate", "unknown ca"),
+        _contains("certificate required", "bad certificate", "unknown ca"),
         "{bootstrap} does not accept this client's certificate: see kafka.ssl_certfile and kafka.ssl_keyfile ({text})",
     ),
     (
@@ -304,8 +304,8 @@ _SENTENCES: tuple[tuple[Callable[[Exception, str], bool], str], ...] = (
         "{bootstrap} does not answer as a broker does with kafka.security_protocol={protocol} ({text}): a port that "
         "wants TLS does so (SSL or SASL_SSL)",
     ),
-    (_says("ECONNREFUSED", "Connection refused"), "no broker answers at {bootstrap}: connection refused"),
-    (_says(_TOO_LATE, "ETIMEDOUT"), "no broker answers at {bootstrap}: the connection timed out"),
-    (_says("DNS"), "no broker answers at {bootstrap}: there is no host of that name"),
+    (_contains("ECONNREFUSED", "Connection refused"), "no broker answers at {bootstrap}: connection refused"),
+    (_contains(_TOO_LATE, "ETIMEDOUT"), "no broker answers at {bootstrap}: the connection timed out"),
+    (_contains("DNS"), "no broker answers at {bootstrap}: there is no host of that name"),
     (_is(KafkaConfigurationError), "kafka-python has no such setting: {text}"),
 )

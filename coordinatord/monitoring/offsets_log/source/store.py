@@ -283,10 +283,10 @@ def connected(url: str) -> Iterator[Any]:
         where = libpq.shown(_parameters(url))
         if error.sqlstate in UNDEFINED:
             raise SourceError(
-                f"{where} has no log of coordinatord that this program could read ({libpq.told(error)}): is that the "
-                "database, and the schema in the user's search_path, of storage=?"
+                f"{where} has no log of coordinatord that this program could read ({libpq.first_line(error)}): is that "
+                "the database, and the schema in the user's search_path, of storage=?"
             ) from None
-        raise SourceError(f"{where} could not be read: {libpq.told(error)}") from None
+        raise SourceError(f"{where} could not be read: {libpq.first_line(error)}") from None
     finally:
         if is_sound:
             _idle.put(url, connection)
@@ -299,7 +299,7 @@ def _connect(url: str) -> Any:
     try:
         return _driver().connect(**given, autocommit=True)
     except _driver().Error as error:
-        raise SourceError(f"cannot connect to {libpq.shown(given)}: {libpq.told(error)}") from None
+        raise SourceError(f"cannot connect to {libpq.shown(given)}: {libpq.first_line(error)}") from None
 
 
 def _parameters(url: str) -> dict[str, str]:

@@ -49,7 +49,7 @@ def java_has_ended(spark: SparkSession | None) -> bool:
         return False
 
 
-def tell_in(log: Path) -> None:
+def log_to(log: Path) -> None:
     """Write to this file the messages of Py4J and PySpark about a failed batch, and about the death of Java."""
     to_file = logging.FileHandler(log, "a", "utf-8", delay=True)
     logging.getLogger().addHandler(to_file)

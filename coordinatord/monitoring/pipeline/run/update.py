@@ -157,7 +157,7 @@ def refresh(
         changed = tuple(range(BUCKETS))
     summary.buckets = len(changed)
     if any((job.out / "facts" / METADATA).glob("batch=*")):
-        _learn_names(job)
+        _find_topic_names(job)
     merge_ends(spark, job.out)
     for kind in FACTS:
         merge(spark, job.out / "facts" / kind, "batch", fact_columns(kind), int(state["batch"]))
@@ -273,7 +273,7 @@ def _ledger_buckets(out: Path, state: dict[str, Any]) -> set[int]:
     return {int(each.name.removeprefix("bucket=")) for each in _ledger_path(out, state).glob("bucket=*")}
 
 
-def _learn_names(job: Job) -> None:
+def _find_topic_names(job: Job) -> None:
     """Find the names of the topic ids in the log, in its directories and in the source of partition ends. A topic is
     older than the records with its id, so it exists now, unless it was deleted before any run.
     """
@@ -306,7 +306,7 @@ def _shared(job: Job, summary: Summary) -> Shared:
     names = read_names(job.out)
     texts = {place: topic_text(place.topic_id) for place in replayed}
     if not {*texts.values()} <= names.keys():
-        _learn_names(job)
+        _find_topic_names(job)
         names = read_names(job.out)
     named = {place: names.get(text, text) for place, text in texts.items()}
     named = {place: name for place, name in named.items() if options.wanted.has_topic(name)}

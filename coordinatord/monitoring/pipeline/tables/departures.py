@@ -28,16 +28,16 @@ def _went(inputs: Inputs) -> DataFrame:
     names, session_ms = inputs.topic_names, inputs.options.consumer_session_ms
     schema = pa.schema([("group_id", pa.string()), ("how", pa.string())])
 
-    def tell(rows: pa.Table, commits: pa.Table) -> pa.Table:
-        told = []
+    def make(rows: pa.Table, commits: pa.Table) -> pa.Table:
+        made = []
         for found in read_groups(rows, commits, names, session_ms):
             logs = (found.generations, list(generations(found.epochs)))
             of_group = [life for log in logs for life in lives(log, found.commits)]
-            told.append({"group_id": found.group_id, "how": how_they_went(of_group)})
-        return pa.Table.from_pylist(told, schema)
+            made.append({"group_id": found.group_id, "how": how_they_went(of_group)})
+        return pa.Table.from_pylist(made, schema)
 
     empty = [row["group_id"] for row in inputs.members.where(~F.col("has_members")).select("group_id").collect()]
     if not empty:
         return nothing(inputs.spark, "group_id string, how string")
     chosen = F.broadcast(inputs.spark.createDataFrame(pa.table({"group_id": pa.array(empty, pa.string())})))
-    return group_logs(inputs, chosen).applyInArrow(tell, "group_id string, how string")
+    return group_logs(inputs, chosen).applyInArrow(make, "group_id string, how string")

@@ -36,18 +36,18 @@ def _all(inputs: Inputs, parts: Parts) -> DataFrame:
     types = {name: pa.struct(list(arrow_schema(columns[1:]))) for name, columns in parts.items()}
     schema = pa.schema([("group_id", pa.string()), ("part", pa.string()), *types.items()])
 
-    def tell(rows: pa.Table, commits: pa.Table) -> pa.Table:
-        told = [row for found in read_groups(rows, commits, names, session_ms) for row in _told(found, parts)]
-        return pa.Table.from_pylist(told, schema)
+    def make(rows: pa.Table, commits: pa.Table) -> pa.Table:
+        made = [row for found in read_groups(rows, commits, names, session_ms) for row in _rows_of(found, parts)]
+        return pa.Table.from_pylist(made, schema)
 
     nested = ", ".join(
         f"{name} struct<{', '.join(f'`{column.name}`: {column.type}' for column in columns[1:])}>"
         for name, columns in parts.items()
     )
-    return group_logs(inputs).applyInArrow(tell, f"group_id string, part string, {nested}")
+    return group_logs(inputs).applyInArrow(make, f"group_id string, part string, {nested}")
 
 
-def _told(found: GroupLog, parts: Parts) -> Iterator[dict[str, Any]]:
+def _rows_of(found: GroupLog, parts: Parts) -> Iterator[dict[str, Any]]:
     def row(name: str, value: Any) -> dict[str, Any]:
         columns = parts[name][1:]
         values = zip((column.name for column in columns), pick(columns, value), strict=True)
