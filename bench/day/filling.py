@@ -194,7 +194,7 @@ def join(member: Member, message: Any) -> Any:
             told.owned_partitions = [leading.TopicPartition(member.topic.name, member.owned)]
         if told.generation_id >= 0:
             told.generation_id = member.generation
-        protocols.append(replace(each, metadata=leading.said(version, told)))
+        protocols.append(replace(each, metadata=leading.versioned(version, told)))
     return replace(message, group_id=member.group.name, member_id=member.member_id, protocols=protocols)
 
 
