@@ -47,7 +47,7 @@ def expire(world: World) -> None:
 def tombstones(world: World) -> set[str]:
     """The groups with tombstones for offsets in the log."""
     found = set()
-    for index in range(world.topics.offsets_partitions):
+    for index in range(len(world.coordinator.partitions)):
         for batch in replay(world.partition(OFFSETS_TOPIC, index).log):
             for _, _, key, value in batch.records:
                 if batch.control is None and key is not None and value is None:

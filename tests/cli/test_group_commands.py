@@ -89,6 +89,7 @@ def test_topics(here: Here) -> None:
     assert here("topics", "delete", "brief", "--execute").split()[-1] == "deleted"
     assert [row["topic"] for row in here.rows("topics", "list")] == ["orders"]
     assert here("topics", "describe", "brief", status=1) == "coordinatord: there is no topic brief.\n"
+    here("groups", "describe", "nobody", status=1)  # looks for its coordinator
     assert "is the cluster's own" in here("topics", "delete", "__consumer_offsets", status=1)
 
 

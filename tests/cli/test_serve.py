@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from coordinatord.cli import cli
 from tests.support.waiting import PATIENCE_S, wait_until
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -98,7 +100,9 @@ def test_people_are_told_in_sentences(start: Start, tmp_path: Path) -> None:
 
 def test_partitions_that_a_directory_keeps_are_told(start: Start) -> None:
     first = start("--listen", "127.0.0.1:0", "--set", "offsets.topic.num.partitions=4")
-    listening(first)
+    [address] = listening(first)["listeners"]
+    looked = CliRunner().invoke(cli, ["groups", "describe", "nobody", "--bootstrap", address])
+    assert "nobody" in looked.output
     first.send_signal(signal.SIGTERM)
     first.communicate(timeout=PATIENCE_S)
     second = start("--listen", "127.0.0.1:0", "--set", "offsets.topic.num.partitions=8")

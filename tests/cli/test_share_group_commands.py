@@ -227,4 +227,6 @@ def test_a_user_may_not_read_the_states(acl: tuple[Operation, Permission]) -> No
 def test_a_cluster_without_share_groups(command: Command) -> None:
     assert command("groups", "list", "--type", "share") == "The cluster has no share groups.\n"
     assert command("groups", "list", "--state", "stable") == "The cluster has no such group.\n"
+    assert "has no topic __consumer_offsets: no group has committed there yet." in command("lag", GROUP, status=2)
+    command("groups", "describe", GROUP, status=1)  # looks for its coordinator
     assert command("lag", GROUP, status=1) == f"coordinatord: the log has no group {GROUP}.\n"

@@ -76,7 +76,7 @@ async def initialized(ours: InProcess) -> tuple[Any, bytes]:
     client = await ours.connect("raw")
     topic_id = await create(client)
     assert ours.daemon.share is not None
-    ours.daemon.share.coordinator.ensure_topic()
+    ours.daemon.share.coordinator.partitions.ensure()
     await client.ask(initializing(topic_id, 0, 1, start=10), 0)
     return client, topic_id
 
@@ -126,7 +126,7 @@ def test_redundant_records_are_pruned_from_time_to_time(tmp_path: Path) -> None:
             client = await ours.connect("raw")
             topic_id = await create(client)
             assert ours.daemon.share is not None
-            ours.daemon.share.coordinator.ensure_topic()
+            ours.daemon.share.coordinator.partitions.ensure()
             log = ours.daemon.topics.catalogue.by_name[SHARE_TOPIC].partitions[0].log
             await client.ask(initializing(topic_id, 0, 1), 0)
             found = [log.log_start_offset]
@@ -147,7 +147,7 @@ def test_only_brokers_may_use_the_state(tmp_path: Path) -> None:
             client = await connect(SUPER)
             topic_id = await create(client)
             assert daemon.share is not None
-            daemon.share.coordinator.ensure_topic()
+            daemon.share.coordinator.partitions.ensure()
             found = []
             for user in (SUPER, "someone"):
                 client = await connect(user)
@@ -164,7 +164,7 @@ def test_the_topic_is_internal(tmp_path: Path) -> None:
     async def is_internal() -> bool:
         async with running_in_process(tmp_path, SHARE) as ours:
             assert ours.daemon.share is not None
-            ours.daemon.share.coordinator.ensure_topic()
+            ours.daemon.share.coordinator.partitions.ensure()
             client = await ours.connect("raw")
             topics = (await client.ask(MetadataRequest(topics=None), 12)).topics
             return next(each.is_internal for each in topics if each.name == SHARE_TOPIC)

@@ -29,7 +29,6 @@ from coordinatord.transport.net.routes import Shortcut, ShortcutMaker
 from coordinatord.transport.security.authorizer import Acl, Authorizer, record_of
 from coordinatord.transport.security.principal import Principal
 from kafka_wire.api_key import ApiKey
-from kafka_wire.errors import ErrorCode
 from kafka_wire.framing import Frames
 from kafka_wire.records.batch import Records
 from kafka_wire.records.cluster_metadata import RemoveAccessControlEntryRecord
@@ -59,16 +58,6 @@ class TopicTable:
 
     def exists(self, name: str, partition: int) -> bool:
         return name in self.table and 0 <= partition < self.table[name][1]
-
-
-class TransactionIds:
-    """As far as FindCoordinator needs them."""
-
-    def ensure_topic(self) -> ErrorCode:
-        return ErrorCode.NONE
-
-    def partition_for(self, transactional_id: str) -> int:
-        return 0
 
 
 class FakeTimers:
@@ -143,7 +132,7 @@ class World:
         self.membership = Membership(self.coordinator, max_group_id_bytes=249, max_metadata_bytes=1000)
         self.offsets = Offsets(self.coordinator, self.topics)
         handlers: dict[int, Any] = {
-            **FindCoordinator(self.nodes, PARTITIONS, TransactionIds()).handlers(),
+            **FindCoordinator(self.nodes, self.coordinator.partitions, Partitions(1)).handlers(),
             **self.membership.handlers(),
             **self.offsets.handlers(),
             **GroupAdmin(self.coordinator).handlers(),

@@ -23,7 +23,8 @@ MUTANTS: dict[str, Mutant] = {
     "each node takes itself for the share coordinator": Mutant(
         SHARE + "state_persister:StatePersister.elsewhere", "(peers, worker)", "None", STATE),
     "the topic of another node's share coordinator is not used": Mutant(
-        SHARE + "coordinator.coordinator:ShareCoordinator.topic_made", "if not self.partitions:", "if False:", STATE),
+        "coordinatord.coordination.runtime.partitions:Partitions.exist",
+        "if not self.states and self._topic is not None:", "if False:", STATE),
     "the ends of other nodes' partitions are read here": Mutant(
         SHARE + "end_offsets:PartitionEnds.ask", "topic.partitions[key[1]].is_here", "True", STATE),
     "a node that no longer leads delivers records": Mutant(

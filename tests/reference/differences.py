@@ -82,9 +82,10 @@ ALLOWED = (
     ),
     Known(
         "before the first FindCoordinator",
-        "Kafka creates `__consumer_offsets` at the first FindCoordinator; until then it answers group requests "
-        "NOT_COORDINATOR. We have the topic from the start and serve at once",
-        "tests/reference/record.py",
+        "Kafka answers it COORDINATOR_NOT_AVAILABLE and creates `__consumer_offsets` meanwhile; until then it answers "
+        "requests of groups NOT_COORDINATOR. We create the topic at the first FindCoordinator or request of a group, "
+        "and serve at once. Several leading nodes on PostgreSQL have it from the start",
+        "coordinatord/coordination/service/groups.py",
     ),
     Known(
         "Metadata of a topic that is not there yet",

@@ -111,11 +111,12 @@ def play_on_kafka(stories: list[Story], version: str = KAFKA_VERSION) -> dict[st
     return found
 
 
-async def play_in_process(story: Story, directory: Path) -> list[list[str]]:
-    """What our daemon answers, on a virtual clock; to be run by `in_process.run`."""
+async def play_in_process(story: Story, directory: Path, **others: str) -> list[list[str]]:
+    """What our daemon answers, on a virtual clock, with `others` of its settings; to be run by `in_process.run`."""
     from tests.reference.in_process import HOST, running_in_process  # recording Kafka does without our daemon
 
-    async with running_in_process(directory, {**SETTINGS, **story.settings}) as ours:
+    async with running_in_process(directory, {**SETTINGS, **story.settings, **others}) as ours:
+        ours.daemon.coordinator.partitions.ensure()  # a story begins when somebody has looked for a group
         return await Player(story, ours.connect, HOST, ours.port).play()
 
 

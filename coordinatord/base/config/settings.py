@@ -313,7 +313,7 @@ class Settings(ShareCoordinatorSettings):
 
     # ---- Offsets -----------------------------------------------------------------------------------------------------
     offsets_topic_num_partitions: int = integer(
-        50, "Partitions of __consumer_offsets. Fixed when the data directory is created.", minimum=1
+        50, "Partitions of __consumer_offsets. Fixed when the first group uses it.", minimum=1
     )
     offsets_topic_segment_bytes: int = integer(
         100 * MIB, "Size at which a partition of __consumer_offsets begins a new segment.", minimum=1

@@ -286,12 +286,9 @@ class Catalogue:
                 raise LogDamaged(path, 0, f"its topic id is {uuid_text(topic_id)}, that in {FILE} {known}")
             elif highest >= entry.partitions:
                 entries[name] = entry._replace(partitions=highest + 1)
-        if OFFSETS_TOPIC not in entries:
-            count = self.settings.offsets_topic_num_partitions
-            entries[OFFSETS_TOPIC] = Entry(self.new_id(), count, internal_configs(self.settings, OFFSETS_TOPIC))
         for name, entry in entries.items():
             self._add(name, entry.topic_id, self._configs(name, entry.configs), entry.partitions)
-        if entries != stored.topics:
+        if entries != stored.topics or self._disk.kind(self._path) is None:
             self._commit(entries)
         if not self._data.was_clean:
             for topic in self:

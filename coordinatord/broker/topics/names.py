@@ -24,7 +24,7 @@ RESERVED = INTERNAL | {CLUSTER_METADATA_TOPIC}
 coordinator itself owns their partitions, and replacing them would lose every group.
 """
 
-CREATABLE = frozenset({TRANSACTION_TOPIC, SHARE_TOPIC})
+CREATABLE = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC})
 """Internal topics that clients may create before their coordinator does, at its first use."""
 
 

@@ -45,6 +45,35 @@ CONFIG_APIS = (
 ADMINISTRATION_APIS = (ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS)
 
 
+class InternalTopic:
+    """The topic of a coordinator, which the first request for the coordinator creates."""
+
+    def __init__(self, topics: Topics, name: str) -> None:
+        self._topics = topics
+        self.name = name
+
+    def count(self) -> int:
+        """Return its number of partitions; 0 while it does not exist."""
+        topic = self._topics.catalogue.by_name.get(self.name)
+        return 0 if topic is None else len(topic.partitions)
+
+    def create(self) -> int:
+        """Create it durably if it does not exist; return its number of partitions. Raises OSError if that fails."""
+        return self._topics.create_internal(self.name)
+
+
+def internal_partitions(settings: Settings) -> dict[str, tuple[str, int]]:
+    """Return the setting of each coordinator topic's number of partitions, and its value."""
+    return {
+        OFFSETS_TOPIC: ("offsets.topic.num.partitions", settings.offsets_topic_num_partitions),
+        TRANSACTION_TOPIC: ("transaction.state.log.num.partitions", settings.transaction_state_log_num_partitions),
+        SHARE_TOPIC: (
+            "share.coordinator.state.topic.num.partitions",
+            settings.share_coordinator_state_topic_num_partitions,
+        ),
+    }
+
+
 class Topics:
     """Embedded topics of one node. Constructed once the data directory is open: the constructor reads the catalogue,
     reconciles topics with directories, and applies each topic's settings to its partitions' logs. It raises LogDamaged
@@ -136,59 +165,29 @@ class Topics:
         """Return the settings with which a topic's log is opened, until the catalogue has been read."""
         return Configs(settings, internal_configs(settings, name)).log_config
 
-    @property
-    def offsets_partitions(self) -> int:
-        """Number of partitions of `__consumer_offsets`: fixed when the data directory was created, whatever the present
-        setting.
-        """
-        return len(self.catalogue.by_name[OFFSETS_TOPIC].partitions)
-
-    @property
-    def transaction_partitions(self) -> int | None:
-        """Number of partitions of `__transaction_state`; None until the first transactional producer."""
-        topic = self.catalogue.by_name.get(TRANSACTION_TOPIC)
-        return len(topic.partitions) if topic is not None else None
-
-    @property
-    def share_partitions(self) -> int | None:
-        """Number of partitions of `__share_group_state`; None until the first share group."""
-        topic = self.catalogue.by_name.get(SHARE_TOPIC)
-        return len(topic.partitions) if topic is not None else None
+    def internal(self, name: str) -> InternalTopic:
+        """Return the topic of a coordinator, whether it exists or not."""
+        return InternalTopic(self, name)
 
     def kept_partitions(self) -> list[tuple[str, int, int]]:
         """Return settings that differ from this data directory's fixed values: (name, configured value, the directory's
         value).
         """
-        settings = self.settings
-        asked_and_kept = [
-            ("offsets.topic.num.partitions", settings.offsets_topic_num_partitions, self.offsets_partitions),
-            (
-                "transaction.state.log.num.partitions",
-                settings.transaction_state_log_num_partitions,
-                self.transaction_partitions,
-            ),
-            (
-                "share.coordinator.state.topic.num.partitions",
-                settings.share_coordinator_state_topic_num_partitions,
-                self.share_partitions,
-            ),
-        ]
-        return [(name, asked, kept) for name, asked, kept in asked_and_kept if kept is not None and asked != kept]
-
-    def create_transaction_topic(self) -> int:
-        """Create `__transaction_state` durably; return its number of partitions. Raises OSError if that fails."""
-        return self._create_internal(TRANSACTION_TOPIC, self.settings.transaction_state_log_num_partitions)
-
-    def create_share_topic(self) -> int:
-        """Create `__share_group_state` durably; return its number of partitions. Raises OSError if that fails."""
-        return self._create_internal(SHARE_TOPIC, self.settings.share_coordinator_state_topic_num_partitions)
+        asked = internal_partitions(self.settings)
+        kept = [(name, self.internal(name).count()) for name in asked]
+        return [(asked[name][0], asked[name][1], count) for name, count in kept if count and count != asked[name][1]]
 
     def create_ledger_topic(self) -> None:
         """Create `__rebalances` durably. Raises OSError if that fails."""
-        self._create_internal(LEDGER_TOPIC, self.offsets_partitions)
+        self._create_internal(LEDGER_TOPIC, self.internal(OFFSETS_TOPIC).count())
+
+    def create_internal(self, name: str) -> int:
+        """Create a coordinator's topic durably if it does not exist; return its number of partitions. Raises OSError if
+        that fails.
+        """
+        return self._create_internal(name, internal_partitions(self.settings)[name][1])
 
     def _create_internal(self, name: str, partitions: int) -> int:
-        """Create a topic of a coordinator if it does not exist; return its number of partitions."""
         with self.catalogue.changing():
             if name not in self.catalogue.by_name:
                 configs = Configs(self.settings, internal_configs(self.settings, name))

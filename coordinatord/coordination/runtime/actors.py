@@ -247,7 +247,7 @@ class Actors(Generic[A]):
     def availability_of(self, id_: str) -> ErrorCode:
         """Return NONE if this node serves the partition of an id; else the error."""
         partitions = self.partitions
-        return self.availability(partitions.of(id_)) if partitions else ErrorCode.NOT_COORDINATOR
+        return self.availability(partitions.of(id_)) if partitions.exist() else ErrorCode.NOT_COORDINATOR
 
     @property
     def is_loading(self) -> bool:

@@ -10,8 +10,23 @@ from coordinatord.broker.log.scan import LOAD_BUFFER_BYTES
 from coordinatord.broker.log.writer import LogWriter
 from coordinatord.broker.topics.markers import TransactionalAppends
 from coordinatord.broker.topics.partition import Partition
+from coordinatord.broker.topics.topics import Topics
 from coordinatord.coordination.runtime.log import Gate, Producer
+from coordinatord.coordination.runtime.partitions import Partitions
+from coordinatord.transport.cluster.nodes import Nodes
 from kafka_wire.records.batch import Records
+
+
+def partitions_of(name: str, topics: Topics, nodes: Nodes, *, is_new: bool = False) -> Partitions:
+    """Return the states of the partitions of a coordinator's topic, which may be created later: by a FindCoordinator, a
+    client, or another node. `is_new`: if it exists, it was created a moment ago, and there is nothing to load.
+    """
+    topic = topics.internal(name)
+    count = 0 if is_new else topic.count()
+    partitions = Partitions(count, lambda partition: nodes.owns(name, partition), topic)
+    partitions.exist()
+    topics.made_elsewhere[name] = partitions.exist
+    return partitions
 
 
 class TopicLog:

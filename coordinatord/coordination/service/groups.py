@@ -178,6 +178,13 @@ class Coordinator(Actors[GroupActor]):
         """Reject ids that are too long for the log."""
         return ErrorCode.INVALID_GROUP_ID if len(id_) > MAX_ID_CHARACTERS else ErrorCode.NONE
 
+    def availability_of(self, id_: str) -> ErrorCode:
+        """Create `__consumer_offsets` for the first group. Kafka does so for a FindCoordinator only, and until then
+        responds to requests of groups with NOT_COORDINATOR.
+        """
+        error = self.partitions.ensure()
+        return super().availability_of(id_) if error is ErrorCode.NONE else error
+
     def log_limit(self) -> None:
         """Write one log line for each rejected group."""
         log.warning("no room for another group", groups=len(self.actors), limit=self.reached_limit("max.groups"))

@@ -17,7 +17,7 @@ from coordinatord.broker.log.errors import LogFailed, StoreAway
 from coordinatord.broker.log.partition_log import PartitionLog
 from coordinatord.broker.log.writer import LogWriter
 from coordinatord.broker.topics import Topics
-from coordinatord.broker.topics.names import LEDGER_TOPIC
+from coordinatord.broker.topics.names import LEDGER_TOPIC, OFFSETS_TOPIC
 from coordinatord.transport.cluster.partitioner import partition_for
 from kafka_wire.records.batch import KeyValues
 
@@ -59,7 +59,7 @@ class LedgerWriter:
         """Write a record within `DELAY_S`, or as soon after as turns allow."""
         if not self._unwritten:
             self._loop.call_later(DELAY_S, self._write)
-        partition = partition_for(group.group_id, self._topics.offsets_partitions)
+        partition = partition_for(group.group_id, self._topics.internal(OFFSETS_TOPIC).count())
         self._unwritten.setdefault(partition, []).append((group.group_id, record))
 
     def flush(self) -> None:

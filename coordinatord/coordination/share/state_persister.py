@@ -134,7 +134,7 @@ class _Call:
 
     def attempt(self, number: int) -> None:
         """Run the steps of this node's share partitions now, and send requests for the others; call `done` later."""
-        error = self._coordinator.ensure_topic()
+        error = self._coordinator.partitions.ensure()
         sent: dict[int, list[int]] = {}
         for index, part in enumerate(self._partitions):
             if index in self._results and not self._is_retried(index):

@@ -159,15 +159,6 @@ class MarkerWriter(Protocol):
     def write(self, markers: Markers, done: Callable[[int, tuple[TopicPartition, ...]], object]) -> None: ...
 
 
-class Topic(Protocol):
-    """The topic `__transaction_state`, as the coordinator uses it."""
-
-    @property
-    def transaction_partitions(self) -> int | None: ...
-
-    def create_transaction_topic(self) -> int: ...
-
-
 class Transactions(Actors[TransactionActor]):
     """Actors by transactional id. Topics call it to check that a partition is part of a transaction."""
 
@@ -179,37 +170,14 @@ class Transactions(Actors[TransactionActor]):
         *,
         settings: TransactionSettings,
         max_ids: int,
-        topic: Topic,
         markers: MarkerWriter,
         new_producer_id: Callable[[], int],
     ) -> None:
         """`new_producer_id` may raise OSError."""
         super().__init__(runtime, log, partitions, max_ids, step)
         self.settings = settings
-        self.topic = topic
         self.markers = markers
         self.new_producer_id = new_producer_id
-
-    # The topic
-
-    def ensure_topic(self) -> ErrorCode:
-        """Create `__transaction_state` if it does not exist. Return NONE, or the error."""
-        if not self.partitions:
-            try:
-                self.partitions.made(self.topic.create_transaction_topic())
-            except OSError as error:
-                log.error("__transaction_state cannot be created", error=str(error))
-                return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return ErrorCode.NONE
-
-    def topic_made(self) -> None:
-        """Use `__transaction_state`, which a client or another node has created and which is still empty."""
-        if not self.partitions:
-            self.partitions.made(self.topic.transaction_partitions or 0)
-
-    def partition_for(self, transactional_id: str) -> int:
-        """Return the partition of `__transaction_state` for an id. The topic must exist."""
-        return self.partitions.of(transactional_id)
 
     # Defined by Actors
 

@@ -130,8 +130,8 @@ class SpreadTransactions:
         """Like Transactions.participation; the result has `ask` if another node must be queried."""
         here = self.here
         worker = self.nodes.worker
-        if transactional_id and here.partitions:
-            worker = self.nodes.worker_of(TRANSACTION_TOPIC, here.partition_for(transactional_id))
+        if transactional_id and here.partitions.exist():
+            worker = self.nodes.worker_of(TRANSACTION_TOPIC, here.partitions.of(transactional_id))
         if worker == self.nodes.worker:
             return here.participation(transactional_id, producer_id, producer_epoch, partitions, add=add)
         topics = [AddPartitionsToTxnTopic(topic, indexes) for topic, indexes in _by_topic(partitions).items()]

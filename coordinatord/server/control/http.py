@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from coordinatord.broker.topics.topics import internal_partitions
 from coordinatord.server.control.commands import COMMANDS, HERE, ROOT, openapi
 from coordinatord.server.control.control import Control, run_from_thread
 from coordinatord.server.control.problems import ControlError
@@ -61,9 +62,9 @@ class Pages:
         return run_from_thread(self._control, partial(_call, name=name, arguments=arguments), TIMEOUT_S)
 
     def _count(self, topic: str) -> int:
-        """Return the number of partitions of a coordinators' topic."""
-        found = self._control.node.topics.catalogue.by_name.get(topic)
-        return 0 if found is None else len(found.partitions)
+        """Return the number of partitions that a coordinators' topic has, or gets."""
+        topics = self._control.node.topics
+        return topics.internal(topic).count() or internal_partitions(topics.settings)[topic][1]
 
 
 def _call(control: Control, *, name: str, arguments: dict[str, Any]) -> Any:

@@ -64,7 +64,7 @@ class Moves:
 
     def begin_loading(self, group_id: str) -> None:
         """Keep the group's partition in the loading state from now on."""
-        partition = self._node.coordinator.partitions.of(group_id)
+        partition = self._partition_of(group_id)
         if not self._loading[partition]:
             self._take(group_id)
             self._unload(partition, LOADING, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -72,7 +72,7 @@ class Moves:
 
     async def end_loading(self, group_id: str) -> None:
         """End the loading state; return when the partition is loaded. A restart in between has also ended the state."""
-        partition = self._node.coordinator.partitions.of(group_id)
+        partition = self._partition_of(group_id)
         if not self._loading[partition]:
             return
         self._loading[partition] -= 1
@@ -81,6 +81,8 @@ class Moves:
 
     def searched(self, group_ids: list[str]) -> None:
         """Bring back the partitions of the groups that a FindCoordinator has named."""
+        if not self._away:
+            return
         partitions = self._node.coordinator.partitions
         for partition in {partitions.of(each) for each in group_ids} & self._away:
             self._away.discard(partition)
@@ -97,11 +99,17 @@ class Moves:
         while self._coming:  # noqa: ASYNC110  # a load takes a few turns
             await asyncio.sleep(0)
 
+    def _partition_of(self, group_id: str) -> int:
+        """Return the group's partition; creates `__consumer_offsets` as a FindCoordinator would."""
+        partitions = self._node.coordinator.partitions
+        if partitions.ensure() is not ErrorCode.NONE:
+            raise not_now("__consumer_offsets cannot be created.")
+        return partitions.of(group_id)
+
     def _take(self, group_id: str) -> int:
         """Return the group's partition. Raises ControlError unless it is here and loaded."""
-        partitions = self._node.coordinator.partitions
-        partition = partitions.of(group_id)
-        if partitions.states[partition] != ACTIVE:
+        partition = self._partition_of(group_id)
+        if self._node.coordinator.partitions.states[partition] != ACTIVE:
             raise not_now(f"The coordinator of group {group_id} is away or being loaded already.")
         return partition
 

@@ -38,7 +38,7 @@ Run = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 class Across:
     """The router of commands in one worker. `run` runs a command in this process. `count` returns the number of
-    partitions of a coordinators' topic.
+    partitions that a coordinators' topic has, or gets.
     """
 
     def __init__(
@@ -67,8 +67,7 @@ class Across:
     # Where things are
 
     def _leader(self, topic: str, name: str) -> int:
-        count = self._count(topic)
-        return self._nodes.worker_of(topic, partition_for(name, count)) if count else self._nodes.worker
+        return self._nodes.worker_of(topic, partition_for(name, self._count(topic)))
 
     def _ask(self, worker: int, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         if worker == self._nodes.worker:

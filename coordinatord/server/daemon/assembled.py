@@ -80,7 +80,7 @@ class Assembled(Node, Protocol):
     def log_of(self, topic: str, buffer_bytes: int) -> TopicLog:
         """Return the log of a coordinator, in a topic."""
 
-    def partitions_of(self, topic: str, count: int) -> Partitions:
+    def partitions_of(self, name: str, *, is_new: bool = False) -> Partitions:
         """Return the states of the partitions of a coordinator's topic."""
 
     def spawn(self, work: Awaitable[None]) -> None:

@@ -33,7 +33,7 @@ from coordinatord.broker.topics.partition_verification import TransactionCoordin
 from coordinatord.coordination.runtime.loading import Loading
 from coordinatord.coordination.runtime.partitions import Partitions
 from coordinatord.coordination.runtime.runtime import Runtime
-from coordinatord.coordination.runtime.topic_log import TopicLog
+from coordinatord.coordination.runtime.topic_log import TopicLog, partitions_of
 from coordinatord.coordination.service import ledger
 from coordinatord.coordination.service.consumer_limits import surroundings
 from coordinatord.coordination.service.groups import Coordinator
@@ -191,7 +191,7 @@ class Daemon:
         self.coordinator = Coordinator(
             self.runtime,
             self.log_of(OFFSETS_TOPIC, settings.offsets_load_buffer_size),
-            self.partitions_of(OFFSETS_TOPIC, self.topics.offsets_partitions),
+            self.partitions_of(OFFSETS_TOPIC),
             group_settings=group_settings(settings),
             max_groups=settings.max_groups,
             max_pending_ids=settings.max_pending_members,
@@ -208,15 +208,13 @@ class Daemon:
         self.transactions = Transactions(
             self.runtime,
             self.log_of(TRANSACTION_TOPIC, settings.transaction_state_log_load_buffer_size),
-            self.partitions_of(TRANSACTION_TOPIC, self.topics.transaction_partitions or 0),
+            self.partitions_of(TRANSACTION_TOPIC),
             settings=transaction_settings(settings),
             max_ids=settings.max_transactional_ids,
-            topic=self.topics,
             # with other nodes, it also writes to their partitions
             markers=self.markers if self.peers is None else spread(self.markers, self.nodes, self.peers, self.storage),
             new_producer_id=self.topics.producer_ids.next,
         )
-        self.topics.made_elsewhere[TRANSACTION_TOPIC] = self.transactions.topic_made
         self.participants: TransactionCoordinator = self.transactions
         if self.peers is not None:
             from coordinatord.coordination.transactions.remote_transactions import SpreadTransactions
@@ -228,8 +226,8 @@ class Daemon:
         """Assemble share groups if their topic is to be loaded. Otherwise their first use does: few daemons need it."""
         self.used_share: ShareState | None = None
         if serves_share_groups(self.settings):
-            self.topics.made_elsewhere[SHARE_TOPIC] = lambda: self._use_share().coordinator.topic_made()
-            if self.topics.share_partitions is not None:
+            self.topics.made_elsewhere[SHARE_TOPIC] = lambda: self._use_share().coordinator.partitions.exist()
+            if self.topics.internal(SHARE_TOPIC).count():
                 self._use_share()
 
     def _use_share(self) -> ShareState:
@@ -446,9 +444,9 @@ class Daemon:
         """Return the log of a coordinator, in a topic."""
         return TopicLog(topic, self.topics.transactional, self.writer, buffer_bytes=buffer_bytes)
 
-    def partitions_of(self, topic: str, count: int) -> Partitions:
-        """Return the states of the partitions of a coordinator's topic."""
-        return Partitions(count, lambda partition: self.nodes.owns(topic, partition))
+    def partitions_of(self, name: str, *, is_new: bool = False) -> Partitions:
+        """Return the states of the partitions of a coordinator's topic; `is_new`: they have nothing to load."""
+        return partitions_of(name, self.topics, self.nodes, is_new=is_new)
 
     def _timed_out(self, key: Any) -> None:
         began_s, longest = time.perf_counter(), self.metrics.longest_turn

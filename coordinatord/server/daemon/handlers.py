@@ -146,7 +146,7 @@ def all_handlers(
     def transaction_apis() -> Handlers:
         from coordinatord.coordination.transactions.apis.transactions import TransactionApis
 
-        return TransactionApis(transactions, topics, markers, topics.offsets_partitions, topics.producer_ids.next)
+        return TransactionApis(transactions, topics, markers, coordinator.partitions, topics.producer_ids.next)
 
     def transactional_offsets() -> Handlers:
         from coordinatord.coordination.service.apis.txn_offset_commit import TransactionalOffsets
@@ -157,7 +157,7 @@ def all_handlers(
 
     return {
         **topics.handlers(),
-        **FindCoordinator(nodes, topics.offsets_partitions, transactions, share if shares else None).handlers(),
+        **FindCoordinator(nodes, coordinator.partitions, transactions.partitions, share if shares else None).handlers(),
         **membership.handlers(),
         **(
             ConsumerGroups(coordinator, surroundings, settings).handlers()

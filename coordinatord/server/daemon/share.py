@@ -36,19 +36,17 @@ class ShareState:
         not exist at the start, and there is nothing to load.
         """
         settings = daemon.settings
-        partitions = 0 if daemon.loading.has_begun else daemon.topics.share_partitions or 0
+        partitions = daemon.partitions_of(SHARE_TOPIC, is_new=daemon.loading.has_begun)
         self.settings = settings
         self.topics = daemon.topics
         others = None if daemon.peers is None else (daemon.nodes, daemon.peers)
         self.coordinator = ShareCoordinator(
             daemon.runtime,
             daemon.log_of(SHARE_TOPIC, settings.share_coordinator_load_buffer_size),
-            daemon.partitions_of(SHARE_TOPIC, partitions),
+            partitions,
             settings=ShareCoordinatorSettings(settings.share_coordinator_snapshot_update_records_per_snapshot),
             max_share_partitions=settings.max_share_partitions,
-            topics=daemon.topics,
         )
-        self.coordinator.topic_made()
         self.persister = StatePersister(self.coordinator, daemon.topics, daemon.runtime, daemon.loop.call_soon, others)
         self.states = ShareStates(daemon.coordinator, self.persister)
         self.ends = PartitionEnds(daemon.topics.catalogue, others)
@@ -103,7 +101,7 @@ class ShareState:
 
     def ensure_topic(self) -> ErrorCode:
         """Create `__share_group_state` if it does not exist. Return NONE, or the error."""
-        return self.coordinator.ensure_topic()
+        return self.coordinator.partitions.ensure()
 
     def partition_for(self, key: str) -> int | None:
         """Return the partition of a key `group:topicId:partition`; None if it is not valid. The topic must exist."""

@@ -122,7 +122,8 @@ class Supervisor:
         catalogue = Catalogue(settings, self.data, Nodes(settings.node_id), lambda: secrets.token_bytes(16))
         self.shared = Shared(count, f"{self.data.path}/{LOCK_FILE}")
         self.shared.begin(catalogue.change)
-        offsets = len(catalogue.by_name[OFFSETS_TOPIC].partitions)
+        topic = catalogue.by_name.get(OFFSETS_TOPIC)
+        offsets = settings.offsets_topic_num_partitions if topic is None else len(topic.partitions)
         self.placed = MovedPartitions(self.shared, offsets) if settings.test_control_enable else None
         worker_checkpoints.hand_out(
             self.data.disk, self.data.path, count, Nodes(settings.node_id, workers=count).worker_of

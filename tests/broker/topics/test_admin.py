@@ -56,7 +56,7 @@ def test_a_client_may_create_the_topic_of_transactions_before_their_coordinator(
     assert (result.error_code, result.error_message) == (0, None)
     shown = {config.name: config.value for config in result.configs}
     assert (shown["cleanup.policy"], shown["segment.bytes"]) == ("compact", "2097152")
-    assert world.topics.create_transaction_topic() == 3
+    assert world.topics.create_internal("__transaction_state") == 3
 
 
 @pytest.mark.parametrize("name", ["__cluster_metadata", "__rebalances"])

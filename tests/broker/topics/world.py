@@ -12,7 +12,7 @@ from typing import Any
 from coordinatord.base.config import Settings
 from coordinatord.broker.log import DataDirectory, LogWriter
 from coordinatord.broker.log.simulated_disk import CrashKind, SimulatedDisk
-from coordinatord.broker.topics import Topics, catalogue_file
+from coordinatord.broker.topics import OFFSETS_TOPIC, Topics, catalogue_file
 from coordinatord.transport.cluster.nodes import Nodes
 from coordinatord.transport.net.cooperative_tasks import CooperativeTask, run_through
 from coordinatord.transport.net.received import AuthorizationResult
@@ -175,6 +175,7 @@ class World:
             schedule_at=self.schedule_at,
             shared=self.shared(),
         )
+        self.topics.create_internal(OFFSETS_TOPIC)  # as if somebody had looked for a group
         self.topics.on_deleted(lambda name, topic_id: self.deleted.append((name, topic_id)))
         self.handlers = self.topics.handlers()
 

@@ -82,7 +82,7 @@ def test_what_a_transaction_writes_says_so_and_its_partition_knows_the_producer(
 
 def test_epochs_rise_over_all_partitions_and_logs_and_holds_are_called_in_order() -> None:
     world, log = opened()
-    world.topics.create_transaction_topic()
+    world.topics.create_internal("__transaction_state")
     other = TopicLog(TRANSACTION_TOPIC, world.topics.transactional, world.writer)
     assert other.gate is log.gate
     told: list[tuple[str, int]] = []
@@ -189,7 +189,7 @@ def test_a_topic_may_be_made_later() -> None:
     log = TopicLog(TRANSACTION_TOPIC, world.topics.transactional, world.writer)
     with pytest.raises(AssertionError, match="has all its partitions"):
         log.append(0, pair(b"a"), NOW)
-    world.topics.create_transaction_topic()
+    world.topics.create_internal("__transaction_state")
     log.append(1, pair(b"a"), NOW)
     world.settle()
     assert contents(log, 1) == [(NOW, b"a", b"v")]

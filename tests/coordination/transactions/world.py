@@ -5,7 +5,6 @@ daemon wires them. Requests go through their codecs; `restart` and `crash_and_re
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from coordinatord.base.observe.metrics import Metrics
@@ -14,9 +13,8 @@ from coordinatord.broker.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinatord.broker.topics.partition import Partition
 from coordinatord.broker.topics.partition_verification import TransactionCoordinator
 from coordinatord.coordination.group.state import GroupSettings
-from coordinatord.coordination.runtime.partitions import Partitions
 from coordinatord.coordination.runtime.runtime import Runtime
-from coordinatord.coordination.runtime.topic_log import TopicLog
+from coordinatord.coordination.runtime.topic_log import TopicLog, partitions_of
 from coordinatord.coordination.service.apis.find_coordinator import FindCoordinator
 from coordinatord.coordination.service.apis.membership import Membership
 from coordinatord.coordination.service.apis.offsets import Offsets
@@ -89,7 +87,7 @@ class World(TopicsWorld):
         self.coordinator = Coordinator(
             runtime,
             TopicLog(OFFSETS_TOPIC, topics.transactional, self.writer),
-            Partitions(topics.offsets_partitions, partial(nodes.owns, OFFSETS_TOPIC)),
+            partitions_of(OFFSETS_TOPIC, topics, nodes),
             group_settings=GroupSettings(initial_rebalance_delay_ms=0),
             max_groups=100,
             new_id=lambda: "id",
@@ -99,20 +97,19 @@ class World(TopicsWorld):
         self.transactions = Transactions(
             runtime,
             TopicLog(TRANSACTION_TOPIC, topics.transactional, self.writer),
-            Partitions(topics.transaction_partitions or 0, partial(nodes.owns, TRANSACTION_TOPIC)),
+            partitions_of(TRANSACTION_TOPIC, topics, nodes),
             settings=TransactionSettings(settings.transaction_max_timeout_ms, settings.transactional_id_expiration_ms),
             max_ids=settings.max_transactional_ids,
-            topic=topics,
             markers=self.marker_writer(nodes),
             new_producer_id=topics.producer_ids.next,
         )
         participants = topics.producing.transactions = topics.participants = self.participants(nodes)
         self.handlers |= {
-            **FindCoordinator(nodes, topics.offsets_partitions, self.transactions).handlers(),
+            **FindCoordinator(nodes, self.coordinator.partitions, self.transactions.partitions).handlers(),
             **Membership(self.coordinator, max_group_id_bytes=100, max_metadata_bytes=1000).handlers(),
             **Offsets(self.coordinator, topics).handlers(),
             **TransactionApis(
-                self.transactions, topics, self.markers, topics.offsets_partitions, topics.producer_ids.next
+                self.transactions, topics, self.markers, self.coordinator.partitions, topics.producer_ids.next
             ).handlers(),
             **TransactionalOffsets(
                 self.coordinator, participants, topics, topics.transactional.find,

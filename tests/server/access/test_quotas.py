@@ -273,7 +273,7 @@ def test_a_share_consumer_over_its_quota_gets_its_records_and_is_not_read(tmp_pa
             topic_id = daemon.topics.topic_id("orders") or b""
             state = InitializeStateData(topic_id, [ShareStatePartition(0, 1, 0)])
             assert daemon.share is not None
-            daemon.share.coordinator.ensure_topic()
+            daemon.share.coordinator.partitions.ensure()
             await admin.ask(InitializeShareGroupStateRequest("g", [state]), 0)
             for _ in range(4):
                 await admin.ask(produce(8_000), 11)

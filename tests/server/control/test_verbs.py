@@ -11,6 +11,7 @@ import pytest
 from coordinatord.base.observe.logger import captured
 from coordinatord.testing import Kafka, KafkaError, NotInTime
 from coordinatord.testing.member.subscription import encode_assignment
+from coordinatord.transport.cluster.partitioner import partition_for
 from kafka_wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from kafka_wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_wire.api.end_txn import EndTxnRequest
@@ -33,8 +34,9 @@ def kafka() -> Iterator[Kafka]:
 def others_in_partitions_of_their_own(kafka: Kafka) -> str:
     """A group that another partition of __consumer_offsets has than GROUP."""
     daemon = kafka._server._daemon  # type: ignore[attr-defined]
-    of = daemon.coordinator.partitions.of
-    return next(name for name in map("other{}".format, range(100)) if of(name) != of(GROUP))
+    count = daemon.settings.offsets_topic_num_partitions
+    own = partition_for(GROUP, count)
+    return next(name for name in map("other{}".format, range(100)) if partition_for(name, count) != own)
 
 
 # Classic groups

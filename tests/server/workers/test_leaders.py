@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from coordinatord.broker.topics.names import OFFSETS_TOPIC
+from coordinatord.coordination.runtime.partitions import Partitions
 from coordinatord.coordination.service.apis.find_coordinator import FindCoordinator
 from coordinatord.transport.cluster.nodes import Nodes
 from coordinatord.transport.cluster.partitioner import partition_for
@@ -92,7 +93,7 @@ def test_metadata_names_all_nodes_and_each_partitions_leader(world: OneOfThree) 
 
 
 def test_a_group_is_found_where_its_partition_is_led(world: OneOfThree) -> None:
-    find = FindCoordinator(world.all_nodes, 50, None)  # type: ignore[arg-type]  # no transactional ids here
+    find = FindCoordinator(world.all_nodes, Partitions(50), Partitions(0))
     names = [f"group-{number}" for number in range(30)]
     request: Any = FindCoordinatorRequest(key_type=0, coordinator_keys=names)
     response = find.find(Context(world, 10, 4), request)  # type: ignore[arg-type]

@@ -13,9 +13,8 @@ import pytest
 
 from coordinatord.base.observe.metrics import Metrics
 from coordinatord.broker.topics.names import SHARE_TOPIC
-from coordinatord.coordination.runtime.partitions import Partitions
 from coordinatord.coordination.runtime.runtime import Runtime
-from coordinatord.coordination.runtime.topic_log import TopicLog
+from coordinatord.coordination.runtime.topic_log import TopicLog, partitions_of
 from coordinatord.coordination.share.apis.state import ShareStateApis
 from coordinatord.coordination.share.coordinator.coordinator import ShareCoordinator, coordinator_key
 from coordinatord.coordination.share.coordinator.state import ShareCoordinatorSettings
@@ -48,12 +47,10 @@ class ShareWorld(PostingWorld):
         self.share = ShareCoordinator(
             runtime,
             TopicLog(SHARE_TOPIC, topics.transactional, self.writer),
-            Partitions(topics.share_partitions or 0, lambda partition: nodes.owns(SHARE_TOPIC, partition)),
+            partitions_of(SHARE_TOPIC, topics, nodes),
             settings=ShareCoordinatorSettings(settings.share_coordinator_snapshot_update_records_per_snapshot),
             max_share_partitions=settings.max_share_partitions,
-            topics=topics,
         )
-        topics.made_elsewhere[SHARE_TOPIC] = self.share.topic_made
         self.persister = StatePersister(self.share, topics, runtime, self.loop.call_soon, (nodes, self.peers))
         self.ends = PartitionEnds(topics.catalogue, (nodes, self.peers))
         self.handlers |= ShareStateApis(self.share, topics).handlers()

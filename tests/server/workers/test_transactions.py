@@ -109,7 +109,7 @@ class Facade:
         self.cluster[1].find()
         for world in self.cluster.worlds:
             world.topics.catalogue.refresh()
-            world.transactions.topic_made()
+            world.transactions.partitions.exist()
 
     def settle(self) -> None:
         self.cluster.finish()

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from coordinatord.testing.conform.player import Player
 from coordinatord.testing.conform.selection import COMMON, KAFKA_DEFAULTS, Broker, why_not
 from coordinatord.testing.conform.story import Story, all_stories
 from kafka_wire.api_key import ApiKey
-from tests.reference.in_process import HOST, run, running_in_process
-from tests.reference.record import SETTINGS
+from tests.reference.in_process import run
+from tests.reference.record import play_in_process
 
 OTHERS = {
     "auto.create.topics.enable": ["false"],
@@ -47,11 +46,8 @@ def _cases() -> list[tuple[str, str, Story]]:
 
 
 def _is_as_recorded(name: str, value: str, story: Story, directory: Path) -> bool:
-    async def play() -> list[list[str]]:
-        async with running_in_process(directory, {**SETTINGS, **story.settings, name: value}) as ours:
-            return await Player(story, ours.connect, HOST, ours.port).play()
-
-    return story.rendered(run(play()), ours=True) == story.path.read_text()
+    played = run(play_in_process(story, directory, **{name: value}))
+    return story.rendered(played, ours=True) == story.path.read_text()
 
 
 @pytest.mark.parametrize(("name", "value", "story"), _cases()[::50], ids=lambda each: getattr(each, "name", each))

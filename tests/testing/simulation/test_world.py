@@ -36,7 +36,7 @@ heartbeat (Membership.claimed); 28 and 37 are upgrades in the middle of a classi
 FAULTY_SEEDS = (7, 9)
 """Requests meet the faults of coordinatord.testing, of all kinds."""
 
-SHARE_SEEDS = (14, 7, 16, 28)
+SHARE_SEEDS = (10, 7, 16, 28)
 """Many redeliveries, renewals, acknowledgements that come too late, and all that befalls a node."""
 
 OTHERS = (7, 10, 20)

@@ -1,8 +1,9 @@
 """FindCoordinator: the node that serves a group, or a transactional id.
 
 A group's partition of `__consumer_offsets` is `abs(hash) % offsets.topic.num.partitions`, with Java's hash of the group
-id. The leader of that partition coordinates the group. The same holds for transactional ids and `__transaction_state`;
-that topic is created on first use.
+id. The leader of that partition coordinates the group. The same holds for transactional ids and `__transaction_state`.
+Both topics are created by the first request for a coordinator, and then it is answered. Kafka responds with
+COORDINATOR_NOT_AVAILABLE to that request, and creates the topic meanwhile.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from coordinatord.broker.topics.names import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC
+from coordinatord.coordination.runtime.partitions import Partitions
 from coordinatord.transport.cluster.nodes import Nodes
-from coordinatord.transport.cluster.partitioner import partition_for
 from coordinatord.transport.net.request import RequestContext
 from kafka_wire.api.find_coordinator import Coordinator as Found
 from kafka_wire.api.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -37,14 +38,6 @@ INVALID_REQUEST_TEXT = (
     "incompatible broker. See the broker logs for more details."
 )
 """Kafka's message for an unknown key type; clients show it."""
-
-
-class Transactions(Protocol):
-    """The transaction coordinator, as the handler uses it."""
-
-    def ensure_topic(self) -> ErrorCode: ...
-
-    def partition_for(self, transactional_id: str) -> int: ...
 
 
 class ShareKeys(Protocol):
@@ -86,24 +79,26 @@ class FindCoordinator(CoordinatorSearch):
     """The handler of a node that serves groups."""
 
     def __init__(
-        self, nodes: Nodes, partitions: int, transactions: Transactions, share: Callable[[], ShareKeys] | None = None
+        self,
+        nodes: Nodes,
+        groups: Partitions,
+        transactions: Partitions,
+        share: Callable[[], ShareKeys] | None = None,
     ) -> None:
-        """`share` returns the share coordinator; None on a node without share groups."""
+        """`groups`, `transactions`: the partitions of these coordinators. `share` returns the share coordinator; None
+        on a node without share groups.
+        """
         self.nodes = nodes
         self.share = share
-        self.partitions = partitions
-        self.transactions = transactions
+        self.partitions = {GROUP: (OFFSETS_TOPIC, groups), TRANSACTION: (TRANSACTION_TOPIC, transactions)}
 
     def coordinator(self, key: str, key_type: int, context: RequestContext) -> tuple[ErrorCode, tuple[int, str, int]]:
-        if key_type == GROUP:
-            partition = partition_for(key, self.partitions)
-            return _with_error(self.nodes.coordinator(OFFSETS_TOPIC, partition, context.listener))
-        if key_type == TRANSACTION:
-            error = self.transactions.ensure_topic()
+        if key_type in self.partitions:
+            topic, partitions = self.partitions[key_type]
+            error = partitions.ensure()
             if error is not ErrorCode.NONE:
                 return error, NO_NODE
-            partition = self.transactions.partition_for(key)
-            return _with_error(self.nodes.coordinator(TRANSACTION_TOPIC, partition, context.listener))
+            return _with_error(self.nodes.coordinator(topic, partitions.of(key), context.listener))
         if key_type == SHARE and self.share is not None and context.api_version >= SHARE_VERSION:
             share = self.share()
             error = share.ensure_topic()

@@ -140,12 +140,12 @@ class TransactionalOffsets:
         """Return the error if the producer may not commit for the group; or NONE, and the flush epoch that must be
         durable first; or a function that sends the check to another node.
         """
+        availability = self.coordinator.availability_of(request.group_id)
+        if availability is not ErrorCode.NONE:
+            return availability, 0, None
         index = self.coordinator.partitions.of(request.group_id)
         partition = self.find_partition(OFFSETS_TOPIC, index)
         assert partition is not None, "the offsets topic has all its partitions"
-        availability = self.coordinator.availability(index)
-        if availability is not ErrorCode.NONE:
-            return availability, 0, None
         producer_id, producer_epoch = request.producer_id, request.producer_epoch
         if partition.producers.check_epoch(producer_id, producer_epoch) is not None:
             return ErrorCode.INVALID_PRODUCER_EPOCH, 0, None

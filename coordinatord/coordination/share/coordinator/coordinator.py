@@ -11,7 +11,7 @@ snapshot is repeated from time to time (`snapshot_cold`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, Protocol
+from typing import Final
 
 from coordinatord.base.observe.logger import get_logger
 from coordinatord.broker.log.checkpoint import uuid_bytes, uuid_text
@@ -107,15 +107,6 @@ class SharePartitionActor(Actor["ShareCoordinator"]):
         return key, None if record is None else encode_value(record)
 
 
-class Topics(Protocol):
-    """The topics, as the coordinator uses them."""
-
-    @property
-    def share_partitions(self) -> int | None: ...
-
-    def create_share_topic(self) -> int: ...
-
-
 class ShareCoordinator(Actors[SharePartitionActor]):
     """Actors by coordinator key."""
 
@@ -127,11 +118,9 @@ class ShareCoordinator(Actors[SharePartitionActor]):
         *,
         settings: ShareCoordinatorSettings,
         max_share_partitions: int,
-        topics: Topics,
     ) -> None:
         super().__init__(runtime, log, partitions, max_share_partitions, step)
         self.settings = settings
-        self.topics = topics
         #: the last flush epoch of a record of any share partition
         self.written_epoch = 0
         #: number of state batches of all share partitions
@@ -142,30 +131,12 @@ class ShareCoordinator(Actors[SharePartitionActor]):
         self.pruned: dict[int, int] = {}
         self._missed_deletions: set[bytes] = set()
 
-    # The topic
-
-    def ensure_topic(self) -> ErrorCode:
-        """Create `__share_group_state` if it does not exist. Return NONE, or the error."""
-        if not self.partitions:
-            try:
-                self.partitions.made(self.topics.create_share_topic())
-            except (OSError, LogFailed) as error:
-                log.error("__share_group_state cannot be created", error=str(error))
-                return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return ErrorCode.NONE
-
-    def topic_made(self) -> None:
-        """Use `__share_group_state` if a client or another node has created it: it is still empty."""
-        if not self.partitions:
-            self.partitions.made(self.topics.share_partitions or 0)
-
     # Requests
 
     def actor_of(self, key: str, event: events.Event) -> SharePartitionActor | ErrorCode:
         """Return the actor for a request's event; the error if this node cannot serve it now, or has no room for it.
         Only an initialisation creates a share partition.
         """
-        self.topic_made()  # another node may have created it a moment ago
         if isinstance(event, events.Initialize):
             return self.actor_for(key)
         if isinstance(event, events.Write) and self.batch_count + len(event.batches) > MAX_STATE_BATCHES:

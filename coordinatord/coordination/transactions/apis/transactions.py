@@ -14,12 +14,12 @@ from coordinatord.broker.topics.markers import Marker
 from coordinatord.broker.topics.names import INTERNAL, OFFSETS_TOPIC
 from coordinatord.coordination.group.consumer.expressions import Expression, InvalidExpression, compile_expression
 from coordinatord.coordination.runtime.actors import later, respond_after
+from coordinatord.coordination.runtime.partitions import Partitions
 from coordinatord.coordination.transactions.coordinator import TransactionActor, Transactions
 from coordinatord.coordination.transactions.events import AddPartitions, End, Init
 from coordinatord.coordination.transactions.remote_transactions import NO_EPOCH
 from coordinatord.coordination.transactions.state import TopicPartition, TransactionState
 from coordinatord.coordination.transactions.steps import verify
-from coordinatord.transport.cluster.partitioner import partition_for
 from coordinatord.transport.cluster.peers import LISTENER
 from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps, run_through
 from coordinatord.transport.net.request import RequestContext
@@ -81,13 +81,13 @@ class TransactionApis:
         transactions: Transactions,
         topics: Topics,
         markers: MarkerWriter,
-        offsets_partitions: int,
+        groups: Partitions,
         new_producer_id: Callable[[], int],
     ) -> None:
         self.transactions = transactions
         self.topics = topics
         self.markers = markers
-        self.offsets_partitions = offsets_partitions
+        self.groups = groups
         self.new_producer_id = new_producer_id
 
     def handlers(self) -> dict[int, Any]:
@@ -208,7 +208,10 @@ class TransactionApis:
         actor, error = self._find(request.transactional_id)
         if actor is None:
             return AddOffsetsToTxnResponse(error_code=error or ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        partition = OFFSETS_TOPIC, partition_for(request.group_id, self.offsets_partitions)
+        unavailable = self.groups.ensure()  # a producer looks the group's coordinator up only afterwards
+        if unavailable is not ErrorCode.NONE:
+            return AddOffsetsToTxnResponse(error_code=unavailable)
+        partition = OFFSETS_TOPIC, self.groups.of(request.group_id)
         event = AddPartitions(request.producer_id, request.producer_epoch, [partition])
         added: ErrorCode = actor.tell(event)
         response = AddOffsetsToTxnResponse(error_code=_as_known(added) if context.api_version < 2 else added)

@@ -55,7 +55,7 @@ MAKERS: dict[int, Any] = {
 
 def served() -> World:
     world = World()
-    world.share.ensure_topic()
+    world.share.partitions.ensure()
     return world
 
 
@@ -165,7 +165,7 @@ def test_no_topic_is_created(api_key: int, what: str) -> None:
     assert partition.error_message == (
         f"Unable to {what} share group state{suffix}: {message_of(ErrorCode.NOT_COORDINATOR)}"
     )
-    assert world.topics.share_partitions is None
+    assert not world.share.partitions
 
 
 def test_a_response_waits_for_the_log() -> None:

@@ -35,7 +35,7 @@ def test_the_first_initialization_creates_the_topic() -> None:
     world = World()
     assert not len(world.share.partitions)
     assert world.initialize(0, 1, 2) == [PartitionError(world.topic_id, each) for each in range(3)]
-    assert world.topics.share_partitions == 4
+    assert len(world.share.partitions) == 4
     configs = world.topics.catalogue.by_name["__share_group_state"].configs.own
     assert configs == {
         "cleanup.policy": "delete", "compression.type": "producer", "retention.ms": "-1", "segment.bytes": "104857600"

@@ -81,7 +81,7 @@ def test_the_states_are_those_of_kafka(told: dict[str, Any], states: dict[ShareS
 
 def test_the_coordinator_loads_kafkas_records() -> None:
     world = World(share_coordinator_state_topic_num_partitions=1)
-    world.share.ensure_topic()
+    world.share.partitions.ensure()
     for key, value in golden():
         world.share.log.append(0, KeyValues([(key, value)]), world.time_ms)
     world.settle()

@@ -10,9 +10,8 @@ from typing import Any
 from coordinatord.base.observe.metrics import Metrics
 from coordinatord.broker.log.simulated_disk import CrashKind, SimulatedDisk
 from coordinatord.broker.topics.names import SHARE_TOPIC
-from coordinatord.coordination.runtime.partitions import Partitions
 from coordinatord.coordination.runtime.runtime import Runtime
-from coordinatord.coordination.runtime.topic_log import TopicLog
+from coordinatord.coordination.runtime.topic_log import TopicLog, partitions_of
 from coordinatord.coordination.share.apis.state import ShareStateApis
 from coordinatord.coordination.share.coordinator.coordinator import ShareCoordinator
 from coordinatord.coordination.share.coordinator.state import ShareCoordinatorSettings
@@ -52,10 +51,9 @@ class World(TopicsWorld):
         self.share = ShareCoordinator(
             runtime,
             TopicLog(SHARE_TOPIC, topics.transactional, self.writer),
-            Partitions(topics.share_partitions or 0),
+            partitions_of(SHARE_TOPIC, topics, self.nodes()),
             settings=ShareCoordinatorSettings(settings.share_coordinator_snapshot_update_records_per_snapshot),
             max_share_partitions=settings.max_share_partitions,
-            topics=topics,
         )
         topics.on_deleted(self.share.topic_deleted)
         self.persister = StatePersister(self.share, topics, runtime, self.loop.call_soon)
@@ -134,7 +132,7 @@ class World(TopicsWorld):
     def records(self) -> list[tuple[int, int, Any, Any]]:
         """Partition of the log, offset, key and value of each record."""
         found = []
-        for partition in range(self.topics.share_partitions or 0):
+        for partition in range(self.topics.internal(SHARE_TOPIC).count()):
             first = self.log_of(partition).log_start_offset
             for each in self.share.log.read(partition):
                 for offset, _, key_bytes, value_bytes in each.records:
