@@ -16,7 +16,7 @@ from coordinatord.base.config import Settings
 from coordinatord.broker.log.errors import LogFailed
 from coordinatord.broker.log.writer import LogWriter
 from coordinatord.broker.topics.catalogue import Catalogue, New, Topic, internal_configs
-from coordinatord.broker.topics.config_table import TABLE, InvalidConfig
+from coordinatord.broker.topics.config_table import InvalidConfig
 from coordinatord.broker.topics.configs import Configs, text_of
 from coordinatord.broker.topics.names import CREATABLE, RESERVED, why_invalid
 from coordinatord.transport.cluster.nodes import Nodes
@@ -479,9 +479,9 @@ def _described(configs: Configs) -> list[CreatableTopicConfigs]:
     """Return the settings of a new topic as in v5+ responses; the topic's own settings have their original text."""
     return [
         CreatableTopicConfigs(
-            name, configs.own.get(name) or text_of(configs.value(name)), False, configs.source(row), False
+            row.name, configs.own.get(row.name) or text_of(configs.value(row.name)), False, configs.source(row), False
         )
-        for name, row in TABLE.items()
+        for row in configs.rows
     ]
 
 

@@ -18,7 +18,7 @@ from coordinatord.broker.topics.broker_configs import CLUSTER, UnacceptableChang
 from coordinatord.broker.topics.broker_configs import row_of as dynamic_row_of
 from coordinatord.broker.topics.catalogue import Catalogue, Topic
 from coordinatord.broker.topics.config_plan import DONE, MOST_CHANGES, Changes, Failure, Plan, Planned
-from coordinatord.broker.topics.config_table import INT_MAX, TABLE, ConfigSource, ConfigType, InvalidConfig
+from coordinatord.broker.topics.config_table import INT_MAX, ConfigSource, ConfigType, InvalidConfig, TopicConfig
 from coordinatord.broker.topics.configs import (
     Configs,
     Synonym,
@@ -124,7 +124,8 @@ class ConfigApis:
             if not isinstance(topic, Topic):
                 # Kafka's response has no message here.
                 return topic if topic[0] is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else (topic[0], "")
-            return [self._topic_entry(topic.configs, each, request) for each in TABLE if not wanted or each in wanted]
+            rows = [row for row in topic.configs.rows if not wanted or row.name in wanted]
+            return [self._topic_entry(topic.configs, row, request) for row in rows]
         if resource.resource_type == BROKER:
             failure = self._wrong_broker(name)
             if failure is not None:
@@ -142,9 +143,9 @@ class ConfigApis:
         return ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}"
 
     def _topic_entry(
-        self, configs: Configs, name: str, request: DescribeConfigsRequest
+        self, configs: Configs, row: TopicConfig, request: DescribeConfigsRequest
     ) -> DescribeConfigsResourceResult:
-        row = TABLE[name]
+        name = row.name
         synonyms = configs.synonyms(row)
         return DescribeConfigsResourceResult(
             name,

@@ -199,6 +199,11 @@ class Configs:
 
     # Describing
 
+    @property
+    def rows(self) -> list[TopicConfig]:
+        """The settings that a response describes: as on Kafka, an internal one only if the topic sets it itself."""
+        return [*TABLE.values(), *(INTERNAL_SEGMENT_BYTES for name in self.own if name == INTERNAL_SEGMENT_BYTES.name)]
+
     def source(self, row: TopicConfig) -> ConfigSource:
         """Return the origin of the effective value."""
         synonyms = self.synonyms(row)

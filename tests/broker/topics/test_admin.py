@@ -17,6 +17,7 @@ from kafka_wire.api.create_topics import (
 )
 from kafka_wire.api.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kafka_wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kafka_wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kafka_wire.errors import ErrorCode
 from kafka_wire.schema import ZERO_UUID
 from tests.broker.topics.world import START_MS, World, batch
@@ -57,6 +58,21 @@ def test_a_client_may_create_the_topic_of_transactions_before_their_coordinator(
     shown = {config.name: config.value for config in result.configs}
     assert (shown["cleanup.policy"], shown["segment.bytes"]) == ("compact", "2097152")
     assert world.topics.create_internal("__transaction_state") == 3
+
+
+def test_an_internal_setting_is_described_where_it_is_set(world: World) -> None:
+    asked = [
+        CreatableTopic("small", 1, 1, [], setting("internal.segment.bytes", "1000")),
+        CreatableTopic("usual", 1, 1, [], []),
+    ]
+    created = world.call(19, 7, CreateTopicsRequest(asked)).topics
+    shown = [{config.name: config.value for config in each.configs} for each in created]
+    assert [each.get("internal.segment.bytes") for each in shown] == ["1000", None]
+    resources = [DescribeConfigsResource(2, name, ["internal.segment.bytes"]) for name in ("small", "usual")]
+    described = world.call(32, 4, DescribeConfigsRequest(resources)).results
+    assert [[(each.name, each.value) for each in result.configs] for result in described] == [
+        [("internal.segment.bytes", "1000")], [],
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["__cluster_metadata", "__rebalances"])
