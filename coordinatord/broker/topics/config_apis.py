@@ -6,18 +6,32 @@ Kafka's names; those that change only with a restart are `read_only`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from coordinatord.base.config import TABLE as BROKER_TABLE
 from coordinatord.base.config import Settings
 from coordinatord.base.config.setting_types import Setting
 from coordinatord.base.config.table import FIXED
+from coordinatord.broker.topics import client_metrics
 from coordinatord.broker.topics.broker_config_table import DYNAMIC
 from coordinatord.broker.topics.broker_configs import CLUSTER, UnacceptableChange, is_secret
 from coordinatord.broker.topics.broker_configs import row_of as dynamic_row_of
 from coordinatord.broker.topics.catalogue import Catalogue, Topic
-from coordinatord.broker.topics.config_plan import DONE, MOST_CHANGES, Changes, Failure, Plan, Planned
+from coordinatord.broker.topics.config_plan import (
+    APPEND,
+    DELETE,
+    DONE,
+    OPERATIONS,
+    SET,
+    Changes,
+    Failure,
+    Plan,
+    Planned,
+    changed_settings,
+    malformed,
+    not_a_list,
+)
 from coordinatord.broker.topics.config_table import INT_MAX, ConfigSource, ConfigType, InvalidConfig, TopicConfig
 from coordinatord.broker.topics.configs import (
     Configs,
@@ -64,12 +78,7 @@ GROUP = 32
 """Values of `resource_type`, Kafka's ConfigResource.Type."""
 
 LISTED = (GROUP, CLIENT_METRICS, BROKER_LOGGER, BROKER, TOPIC)
-"""Resource types of ListConfigResources, in response order; client metrics and loggers have no resources here."""
-
-SET, DELETE, APPEND, SUBTRACT = range(4)
-"""Values of `config_operation`."""
-
-_OPERATIONS = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
+"""Resource types of ListConfigResources, in response order; loggers have no resources here."""
 
 GONE = {"": ""}
 """Placeholder for the settings of a deleted topic, which equals no topic's settings."""
@@ -125,7 +134,8 @@ class ConfigApis:
                 # Kafka's response has no message here.
                 return topic if topic[0] is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else (topic[0], "")
             rows = [row for row in topic.configs.rows if not wanted or row.name in wanted]
-            return [self._topic_entry(topic.configs, row, request) for row in rows]
+            configs = topic.configs
+            return [_entry(row, text_of(configs.value(row.name)), configs.synonyms(row), request) for row in rows]
         if resource.resource_type == BROKER:
             failure = self._wrong_broker(name)
             if failure is not None:
@@ -139,38 +149,18 @@ class ConfigApis:
             if not name:
                 return ErrorCode.INVALID_REQUEST, "Group name must not be empty"
             self.groups.refresh()
-            return [self._group_entry(name, each, request) for each in GROUP_TABLE if not wanted or each in wanted]
+            groups, rows = self.groups, [row for row in GROUP_TABLE.values() if not wanted or row.name in wanted]
+            return [_entry(row, groups.value(name, row), groups.synonyms(name, row), request) for row in rows]
+        if resource.resource_type == CLIENT_METRICS:
+            if not name:
+                return ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"
+            self.groups.refresh()
+            own = self.groups.client_metrics.get(name, {})
+            rows = [row for row in client_metrics.TABLE.values() if not wanted or row.name in wanted]
+            return [
+                _entry(row, client_metrics.value(own, row), client_metrics.synonyms(own, row), request) for row in rows
+            ]
         return ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}"
-
-    def _topic_entry(
-        self, configs: Configs, row: TopicConfig, request: DescribeConfigsRequest
-    ) -> DescribeConfigsResourceResult:
-        name = row.name
-        synonyms = configs.synonyms(row)
-        return DescribeConfigsResourceResult(
-            name,
-            text_of(configs.value(name)),
-            False,
-            synonyms[0].source if synonyms else ConfigSource.DEFAULT,
-            False,
-            _shown(synonyms) if request.include_synonyms else [],
-            row.type,
-            _documentation(row.doc, row.has_effect) if request.include_documentation else None,
-        )
-
-    def _group_entry(self, group_id: str, name: str, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
-        row = GROUP_TABLE[name]
-        synonyms = self.groups.synonyms(group_id, row)
-        return DescribeConfigsResourceResult(
-            name,
-            self.groups.value(group_id, row),
-            False,
-            synonyms[0].source if synonyms else ConfigSource.DEFAULT,
-            False,
-            _shown(synonyms) if request.include_synonyms else [],
-            row.type,
-            row.doc if request.include_documentation else None,
-        )
 
     def _broker_entry(
         self, name: str, request: DescribeConfigsRequest, *, of_cluster: bool
@@ -214,6 +204,9 @@ class ConfigApis:
         if kind == GROUP:
             self.groups.refresh()
             return self.groups.group_ids
+        if kind == CLIENT_METRICS:
+            self.groups.refresh()
+            return self.groups.client_metrics
         return ()
 
     # Changing
@@ -267,7 +260,7 @@ class ConfigApis:
         The catalogue is not locked while the resources are checked. Resources that other requests have changed in the
         meantime are checked again.
         """
-        if any(kind in (GROUP, BROKER) for kind, _ in plan.counts):
+        if any(kind in (GROUP, BROKER, CLIENT_METRICS) for kind, _ in plan.counts):
             self.groups.refresh()
         for index in range(len(plan.asked)):
             self._check(plan, index)
@@ -275,17 +268,19 @@ class ConfigApis:
         if dry_run:
             return
         with (yield from self.catalogue.changing_in_steps()):
-            if plan.groups.changes or plan.brokers.changes:
+            if plan.groups.changes or plan.brokers.changes or plan.client_metrics.changes:
                 self.groups.refresh()
             known = self.catalogue.by_name
             again = plan.topics.outdated(lambda topic: topic.configs.own if known.get(topic.name) is topic else GONE)
             again += plan.groups.outdated(self.groups.own)
             again += plan.brokers.outdated(self.brokers.own)
+            again += plan.client_metrics.outdated(lambda name: self.groups.client_metrics.get(name, {}))
             for index in again:
                 self._check(plan, index)
             yield from plan.topics.make(self.catalogue.configure, plan.outcomes)
             yield from plan.groups.make(self.groups.configure, plan.outcomes)
             yield from plan.brokers.make(self.groups.configure_brokers, plan.outcomes)
+            yield from plan.client_metrics.make(self.groups.configure_client_metrics, plan.outcomes)
 
     def _check(self, plan: Plan, index: int) -> None:
         """Plan the change of resource number `index`, or store the reason for its rejection as its outcome."""
@@ -293,13 +288,15 @@ class ConfigApis:
         if plan.counts[kind, name] > 1:
             failure: Failure | None = INVALID_REQUEST, "Each resource must appear at most once."
         else:
-            failure = _malformed(changes)
+            failure = malformed(changes)
         if failure is None and kind == TOPIC:
             failure = self._plan_topic(plan.topics, index, name, changes, replace=plan.replace)
         elif failure is None and kind == GROUP:
             failure = self._plan_group(plan.groups, index, name, changes, replace=plan.replace)
         elif failure is None and kind == BROKER:
             failure = self._wrong_broker(name) or self._plan_broker(plan.brokers, index, name, changes, plan.replace)
+        elif failure is None and kind == CLIENT_METRICS:
+            failure = self._plan_subscription(plan.client_metrics, index, name, changes, replace=plan.replace)
         elif failure is None:
             failure = INVALID_REQUEST, f"Unknown resource type {kind}"
         plan.outcomes[index] = failure or DONE
@@ -314,7 +311,8 @@ class ConfigApis:
             return topic
         before = topic.configs.own
         try:
-            own = _changed(topic.configs, {} if replace else before, changes)
+            now = topic.configs
+            own = changed_settings({} if replace else before, changes, row_of, lambda row: text_of(now.value(row.name)))
             configs = Configs(self.settings, own)
         except InvalidConfig as error:
             return ErrorCode.INVALID_CONFIG, str(error)
@@ -339,7 +337,7 @@ class ConfigApis:
                 elif operation == SET:
                     own[name] = value or ""
                 else:
-                    raise _not_a_list(operation, name)
+                    raise not_a_list(operation, name)
             groups.check(own)
         except InvalidConfig as error:
             return ErrorCode.INVALID_CONFIG, str(error)
@@ -374,6 +372,34 @@ class ConfigApis:
             plan.add(index, name, own, before)
         return None
 
+    def _plan_subscription(
+        self, plan: Planned[str, dict[str, str]], index: int, name: str, changes: Changes, *, replace: bool
+    ) -> Failure | None:
+        if not name:
+            return INVALID_REQUEST, "Subscription name can't be empty"
+        if len(name) > client_metrics.MAX_NAME_CHARACTERS:
+            return INVALID_REQUEST, f"The name has more than {client_metrics.MAX_NAME_CHARACTERS} characters."
+        known = self.groups.client_metrics
+        before = known.get(name, {})
+        try:
+            own = changed_settings(
+                {} if replace else before, changes, client_metrics.row_of, lambda row: client_metrics.value(before, row)
+            )
+            client_metrics.check(own)
+        except UnacceptableChange as error:
+            return INVALID_REQUEST, str(error)
+        except InvalidConfig as error:
+            return ErrorCode.INVALID_CONFIG, str(error)
+        if own != before:
+            more = bool(own) - bool(before)
+            if more > 0 and len(known) + plan.more >= client_metrics.MAX_SUBSCRIPTIONS:
+                return (
+                    ErrorCode.POLICY_VIOLATION,
+                    f"There are {len(known) + plan.more} subscriptions, which is the limit.",
+                )
+            plan.add(index, name, own, before, more)
+        return None
+
     def _topic(self, name: str) -> Topic | Failure:
         reason = why_invalid(name)
         if reason is not None:
@@ -396,59 +422,35 @@ class ConfigApis:
         return None
 
 
+def _entry(
+    row: TopicConfig, value: str, synonyms: list[Synonym], request: DescribeConfigsRequest
+) -> DescribeConfigsResourceResult:
+    """Describe a setting of a topic, a group or a subscription."""
+    return DescribeConfigsResourceResult(
+        row.name,
+        value,
+        False,
+        synonyms[0].source if synonyms else ConfigSource.DEFAULT,
+        False,
+        _shown(synonyms) if request.include_synonyms else [],
+        row.type,
+        _documentation(row.doc, row.has_effect) if request.include_documentation else None,
+    )
+
+
 def _with_items(name: str, own: str | None, operation: int, value: str) -> str:
     """Return a broker's list setting with items added or removed (ConfigAdminManager.prepareIncrementalConfigs)."""
     row, known = dynamic_row_of(name), BROKER_TABLE.get(name)
     if row is None and known is None and name not in FIXED:
         raise InvalidConfig(f"Unknown config name: {name}")
     if row is None or row.type is not ConfigType.LIST:
-        raise InvalidConfig(f"Config value {_OPERATIONS[operation].lower()} is not allowed for config key: {name}")
+        raise InvalidConfig(f"Config value {OPERATIONS[operation].lower()} is not allowed for config key: {name}")
     default = "" if known is None else text_of(known.default)
     items = [each for each in (default if own is None else own).split(",") if each]
     given = value.split(",")
     if operation == APPEND:
         return ",".join([*items, *(each for each in given if each not in items)])
     return ",".join(each for each in items if each not in given)
-
-
-def _malformed(changes: Changes) -> Failure | None:
-    if len(changes) > MOST_CHANGES:
-        return ErrorCode.INVALID_REQUEST, f"{len(changes)} changes of one resource, which has fewer settings."
-    if len({name for name, _, _ in changes}) < len(changes):
-        return ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys"
-    nulls = [name for name, operation, value in changes if value is None and operation != DELETE]
-    if nulls:
-        return ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}"
-    unknown = [operation for _, operation, _ in changes if not SET <= operation <= SUBTRACT]
-    if unknown:
-        return ErrorCode.INVALID_REQUEST, f"Unknown operations type {unknown[0]}"
-    return None
-
-
-def _changed(configs: Configs, own: Mapping[str, str], changes: Changes) -> dict[str, str]:
-    """Return a topic's own settings after the changes."""
-    changed = dict(own)
-    for name, operation, value in changes:
-        if operation == DELETE:
-            changed.pop(name, None)
-        elif operation == SET:
-            changed[name] = value or ""
-        else:
-            row = row_of(name)
-            if row.type is not ConfigType.LIST:
-                raise _not_a_list(operation, name)
-            items = dict.fromkeys(item for item in text_of(configs.value(name)).split(",") if item)
-            for item in (value or "").split(","):
-                if operation == APPEND:
-                    items[item] = None
-                else:
-                    items.pop(item, None)
-            changed[name] = ",".join(items)
-    return changed
-
-
-def _not_a_list(operation: int, name: str) -> InvalidConfig:
-    return InvalidConfig(f"Can't {_OPERATIONS[operation]} to key {name} because its type is not LIST.")
 
 
 def _shown(synonyms: Iterable[Synonym], is_secret: bool = False) -> list[DescribeConfigsSynonym]:

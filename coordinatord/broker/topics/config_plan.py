@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 from coordinatord.broker.topics.catalogue import Topic
+from coordinatord.broker.topics.config_table import ConfigType, InvalidConfig, TopicConfig
 from coordinatord.broker.topics.configs import Configs
 from coordinatord.transport.net.cooperative_tasks import TaskSteps, let_go
 from kafka_wire.errors import ErrorCode
@@ -22,6 +23,11 @@ Changes = list[tuple[str, int, str | None]]
 
 Asked = tuple[int, str, Changes]
 """(resource type, name, changes) of one resource of a request."""
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+"""Values of `config_operation`."""
+
+OPERATIONS = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 
 DONE: Failure = (ErrorCode.NONE, None)
 
@@ -81,6 +87,7 @@ class Plan:
         self.topics = Planned[Topic, Configs]()
         self.groups = Planned[str, dict[str, str]]()
         self.brokers = Planned[str, dict[str, str]]()
+        self.client_metrics = Planned[str, dict[str, str]]()
         self.outcomes: list[Failure] = []
 
     def let_go(self, resources: list[Any]) -> TaskSteps:
@@ -89,7 +96,7 @@ class Plan:
             yield from let_go(each.configs)
         for _, _, changes in self.asked if len(self.asked) < MOST_CHANGES else ():
             yield from let_go(changes)
-        planned = (self.topics, self.groups, self.brokers)
+        planned = (self.topics, self.groups, self.brokers, self.client_metrics)
         parts = [part for each in planned for part in each.parts]
         yield from let_go(resources, self.asked, self.counts, self.outcomes, *parts)
 
@@ -98,3 +105,45 @@ class Plan:
         self.asked.append((kind, name, changes))
         self.counts[kind, name] += 1
         self.outcomes.append(DONE)
+
+
+def malformed(changes: Changes) -> Failure | None:
+    if len(changes) > MOST_CHANGES:
+        return ErrorCode.INVALID_REQUEST, f"{len(changes)} changes of one resource, which has fewer settings."
+    if len({name for name, _, _ in changes}) < len(changes):
+        return ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys"
+    nulls = [name for name, operation, value in changes if value is None and operation != DELETE]
+    if nulls:
+        return ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}"
+    unknown = [operation for _, operation, _ in changes if not SET <= operation <= SUBTRACT]
+    if unknown:
+        return ErrorCode.INVALID_REQUEST, f"Unknown operations type {unknown[0]}"
+    return None
+
+
+def changed_settings(
+    own: Mapping[str, str], changes: Changes, row_of: Callable[[str], TopicConfig], text: Callable[[TopicConfig], str]
+) -> dict[str, str]:
+    """Return own settings after the changes. `text` returns the effective value of a setting before them."""
+    changed = dict(own)
+    for name, operation, value in changes:
+        if operation == DELETE:
+            changed.pop(name, None)
+        elif operation == SET:
+            changed[name] = value or ""
+        else:
+            row = row_of(name)
+            if row.type is not ConfigType.LIST:
+                raise not_a_list(operation, name)
+            items = dict.fromkeys(item for item in text(row).split(",") if item)
+            for item in (value or "").split(","):
+                if operation == APPEND:
+                    items[item] = None
+                else:
+                    items.pop(item, None)
+            changed[name] = ",".join(items)
+    return changed
+
+
+def not_a_list(operation: int, name: str) -> InvalidConfig:
+    return InvalidConfig(f"Can't {OPERATIONS[operation]} to key {name} because its type is not LIST.")

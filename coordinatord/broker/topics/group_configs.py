@@ -1,4 +1,5 @@
-"""Settings of individual groups, and the small file that stores them and those of brokers across restarts.
+"""Settings of individual groups, and the small file that stores them and those of brokers and client metrics across
+restarts.
 
 Each request's changes replace `<data>/groups.json` once, whole and durably, as with topics.json. As in Kafka, a group
 need not exist to have settings, and keeps them when it is deleted. Of Kafka's group settings, those of the consumer
@@ -176,6 +177,8 @@ class GroupConfigs:
         self._disk = disk
         self._path = f"{directory}/{FILE}"
         self._own: dict[str, dict[str, str]] = {}
+        #: own settings of client metrics subscriptions (client_metrics.py), by name
+        self.client_metrics: dict[str, dict[str, str]] = {}
         self.changes = 0
         self._retention_ms: dict[str, int] = {}
         self._numbers: dict[str, dict[str, int]] = {}  # settings with bounds
@@ -245,9 +248,16 @@ class GroupConfigs:
     def configure_brokers(self, changes: Mapping[str, Mapping[str, str]]) -> Steps:
         """Replace the changed settings of these brokers, or of the cluster, as `configure` does for groups."""
         changed = {**self.brokers.stored, **{name: dict(own) for name, own in changes.items()}}
-        yield lambda: replace_json(self._disk, self._path, _content(self._own, changed))
+        yield lambda: replace_json(self._disk, self._path, _content(self._own, changed, self.client_metrics))
         self.changes += 1
         self.brokers.take(changed)
+        self._publish()
+
+    def configure_client_metrics(self, changes: Mapping[str, Mapping[str, str]]) -> Steps:
+        """Replace the settings of these client metrics subscriptions, as `configure` does for groups."""
+        changed = {name: dict(own) for name, own in {**self.client_metrics, **changes}.items() if own}
+        yield lambda: replace_json(self._disk, self._path, _content(self._own, self.brokers.stored, changed))
+        self.client_metrics = changed
         self._publish()
 
     def configure(self, changes: Mapping[str, Mapping[str, str]]) -> Steps:
@@ -258,7 +268,7 @@ class GroupConfigs:
         for group_id, own in changes.items():
             if not own:
                 del changed[group_id]
-        yield lambda: replace_json(self._disk, self._path, _content(changed, self.brokers.stored))
+        yield lambda: replace_json(self._disk, self._path, _content(changed, self.brokers.stored, self.client_metrics))
         self._own = changed
         self.changes += 1
         for group_id, own in changes.items():
@@ -352,14 +362,20 @@ class GroupConfigs:
                     for name, text in own.items():
                         parse(_row(name), text)
             brokers = {str(name): dict(own) for name, own in content.get("brokers", {}).items()}
+            client_metrics = {str(name): dict(own) for name, own in content.get("client_metrics", {}).items()}
         except (ValueError, KeyError, TypeError, AttributeError, InvalidConfig) as error:
             raise LogDamaged(self._path, 0, f"not a list of groups' settings: {error!r}") from None
         self.brokers.take(brokers)
+        self.client_metrics = client_metrics
         return groups
 
 
-def _content(groups: Mapping[str, Mapping[str, str]], brokers: Mapping[str, Mapping[str, str]]) -> dict[str, object]:
-    return {"version": VERSION, "groups": groups, **({"brokers": brokers} if brokers else {})}
+_Own = Mapping[str, Mapping[str, str]]
+
+
+def _content(groups: _Own, brokers: _Own, client_metrics: _Own) -> dict[str, object]:
+    others = {"brokers": brokers, "client_metrics": client_metrics}
+    return {"version": VERSION, "groups": groups, **{name: own for name, own in others.items() if own}}
 
 
 def _row(name: str) -> TopicConfig:

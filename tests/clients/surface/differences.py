@@ -19,7 +19,6 @@ BROKER_CONFIGS = "the settings are those of coordinatord"
 GROUP_CONFIGS = "groups have no settings of share and streams groups, and have offsets.retention.minutes"
 TOKENS = "delegation tokens are not served; Kafka refuses them to unauthenticated clients, too"
 STREAMS = "streams groups are not served"
-TELEMETRY = "clients' metrics are not collected, and have no settings"
 MEMBERSHIP = "the brokers of a cluster cannot be changed"
 AUTO_CREATED = "Kafka answers that the topic does not exist and creates it meanwhile; coordinatord describes it at once"
 
@@ -66,7 +65,6 @@ KNOWN: Mapping[str, Mapping[str, str]] = {
         **admin(MEMBERSHIP, "unregisterBroker: no such broker"),
         **admin(FEATURES, "describeFeatures", "updateFeatures"),
         **admin(LOGGERS, "describeConfigs: of a broker's loggers"),
-        **admin(TELEMETRY, "describeConfigs: of client metrics"),
         **admin(BROKER_CONFIGS, "describeConfigs: of a broker"),
         **admin(GROUP_CONFIGS, "describeConfigs: of a group"),
         **admin(STREAMS, "describeStreamsGroups"),
