@@ -31,6 +31,7 @@ CLUSTER: Final = ""
 """Name of the resource with the defaults of all brokers."""
 
 MIN_ISR: Final = "min.insync.replicas"
+CLEANER_THREADS, CLEANER_BUFFER = "log.cleaner.threads", "log.cleaner.dedupe.buffer.size"
 
 INITIAL: Final[Mapping[str, str]] = {MIN_ISR: "1"}
 """Defaults that Kafka's controller sets when it creates a cluster (KIP-966)."""
@@ -94,6 +95,7 @@ class BrokerConfigs:
                 [each for each in own if _is_per_broker(each)],
             )
         self._check_threads(own)
+        self._check_cleaner(own)
         self._check_replicas(name, own)
         if len(own) > MOST_NAMES:
             raise UnacceptableChange(f"{len(own)} settings of one resource, {MOST_NAMES} at most")
@@ -128,6 +130,17 @@ class BrokerConfigs:
                 raise UnacceptableChange(
                     f"Invalid value org.apache.kafka.common.config.ConfigException: {failed} "
                     "for configuration Invalid dynamic configuration"
+                )
+
+    def _check_cleaner(self, own: Mapping[str, str]) -> None:
+        """Apply KafkaConfig's rule for the threads of the log cleaner."""
+        if not own.keys().isdisjoint((CLEANER_THREADS, CLEANER_BUFFER)):
+            then = {**self.own(CLUSTER), **self.own(self._node), **own}
+            threads = int(then.get(CLEANER_THREADS, 1))
+            buffer = int(then.get(CLEANER_BUFFER, self._static.log_cleaner_dedupe_buffer_size))
+            if buffer // max(threads, 1) <= 1 << 20:
+                raise UnacceptableChange(
+                    f"requirement failed: {CLEANER_BUFFER} must be at least 1MB per cleaner thread."
                 )
 
     def _check_replicas(self, name: str, own: Mapping[str, str]) -> None:

@@ -92,6 +92,17 @@ def test_a_rejected_change_changes_nothing(world: World) -> None:
     assert not world.disk.exists(f"{PATH}/groups.json")
 
 
+@pytest.mark.parametrize(
+    ("threads", "buffer", "error"),
+    [(2, (2 << 20) + 2, 0), (2, 2 << 20, ErrorCode.INVALID_REQUEST), (1, (1 << 20) + 1, 0), (0, 2 << 20, 0)],
+)
+def test_the_threads_of_the_log_cleaner_need_more_than_a_mebibyte_each(threads: int, buffer: int, error: int) -> None:
+    world = World(log_cleaner_dedupe_buffer_size=buffer)
+    assert change(world, "", "log.cleaner.threads", str(threads)) == error
+    if not error:
+        assert change(world, "", "log.cleaner.dedupe.buffer.size", str(1 << 20)) == ErrorCode.INVALID_REQUEST
+
+
 def test_values_of_secrets_are_not_shown(world: World) -> None:
     name = "listener.name.client.ssl.keystore.password"
     assert change(world, "0", name, "secret") == 0

@@ -59,6 +59,7 @@ public final class DaemonCluster implements ClusterInstance {
         Map<String, String> properties = new HashMap<>(config.serverProperties());
         properties.putAll(config.perServerOverrideProperties().getOrDefault(BROKER, Map.of()));
         properties.put("node.id", String.valueOf(BROKER));
+        properties.putIfAbsent("log.cleaner.dedupe.buffer.size", "2097152"); // as Kafka's KafkaClusterTestKit
         String listener = config.brokerListenerName().value();
         if (config.brokerSecurityProtocol() == SecurityProtocol.SASL_PLAINTEXT) {
             properties.putIfAbsent("sasl.enabled.mechanisms", "PLAIN");
