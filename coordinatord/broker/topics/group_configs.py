@@ -3,8 +3,9 @@ restarts.
 
 Each request's changes replace `<data>/groups.json` once, whole and durably, as with topics.json. As in Kafka, a group
 need not exist to have settings, and keeps them when it is deleted. Of Kafka's group settings, those of the consumer
-protocol and of share groups are served; `offsets.retention.minutes` is our addition: in Kafka it is a broker setting
-only.
+protocol and of share groups are served, and the numbers of streams groups are kept, for tools and tests that set them
+without asking which protocol the group will use; `offsets.retention.minutes` is our addition: in Kafka it is a broker
+setting only.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ from coordinatord.base.observe.logger import get_logger
 from coordinatord.broker.log.disk import Disk, read_text, replace_json
 from coordinatord.broker.log.errors import LogDamaged, other_version
 from coordinatord.broker.topics.broker_configs import BrokerConfigs
-from coordinatord.broker.topics.config_table import ConfigSource, ConfigType, InvalidConfig, TopicConfig, Value
+from coordinatord.broker.topics.config_table import (
+    INT_MAX,
+    ConfigSource,
+    ConfigType,
+    InvalidConfig,
+    TopicConfig,
+    Value,
+)
 from coordinatord.broker.topics.configs import Synonym, broker_synonyms, parse, text_of
 from coordinatord.transport.cluster.shared import Sharing
 
@@ -100,6 +108,18 @@ def _of_groups(name: str, default: int, minimum: int, doc: str) -> TopicConfig:
     )  # fmt: skip
 
 
+def _of_streams(name: str, default: int, least: int, most: int, doc: str) -> TopicConfig:
+    """Return the row of a setting of streams groups (KIP-1071), with Kafka's default and bounds."""
+
+    def check(name: str, value: Value) -> None:
+        if not least <= int(str(value)) <= most:
+            raise InvalidConfig(f"{name} must be in the range {least} to {most} inclusive.")
+
+    return TopicConfig(
+        name, ConfigType.INT, default, doc, broker_names=(f"group.{name}",), has_effect=False, check=check
+    )
+
+
 _ROWS = [
     _of_groups(
         SESSION_TIMEOUT, 45_000, 1, "The timeout to detect client failures when using the consumer group protocol."
@@ -142,6 +162,25 @@ _ROWS = [
         DEAD_LETTER_COPY, ConfigType.BOOLEAN, False,
         "Whether a dead letter has the key and the value of its record, besides the headers.",
     ),
+    _of_streams(
+        "streams.session.timeout.ms", 45_000, 45_000, 60_000,
+        "The timeout to detect client failures when using the streams group protocol.",
+    ),
+    _of_streams(
+        "streams.heartbeat.interval.ms", 5_000, 5_000, 15_000,
+        "The heartbeat interval given to the members of a streams group.",
+    ),
+    _of_streams(
+        "streams.num.standby.replicas", 0, 0, 2, "The number of standby replicas of each task of a streams group."
+    ),
+    _of_streams(
+        "streams.initial.rebalance.delay.ms", 3_000, 0, INT_MAX,
+        "The time that the first rebalance of a streams group waits for further members.",
+    ),
+    _of_streams(
+        "streams.assignment.interval.ms", 1_000, 0, 15_000,
+        "The interval between assignment updates for a streams group.",
+    ),
     TopicConfig(
         RETENTION, ConfigType.INT, 10_080,
         "Minutes after which the offsets of an empty group, or of topics that it no longer reads, go. -1: never.",
@@ -159,7 +198,7 @@ BOUNDS = {
     name: tuple(f"group.{family}.{bound}.{rest}" for bound in ("min", "max"))
     for name in (*(interval for _, interval in _FAMILIES), *TABLE)
     for family, _, rest in (name.partition("."),)
-    if f"group.{name}" in TABLE[name].broker_names
+    if f"group.{name}" in TABLE[name].broker_names and TABLE[name].has_effect
 }
 """Broker settings that are the bounds of a group's settings. Values that were set under other bounds are capped."""
 

@@ -93,15 +93,26 @@ def test_alter_configs_replaces_all(world: World) -> None:
     assert retention_ms(world, "g") == 100 * MINUTE_MS
 
 
+def test_settings_of_streams_groups_are_kept(world: World) -> None:
+    name, synonym = "streams.num.standby.replicas", "group.streams.num.standby.replicas"
+    [default] = described(world, "g", name, include_synonyms=True).configs
+    assert [(each.name, each.value, each.source) for each in default.synonyms] == [(synonym, "0", 5)]
+    assert change(world, "g", (name, SET, "1")) == (0, None)
+    world.stop()
+    world.open()
+    [kept] = described(world, "g", name, include_documentation=True).configs
+    assert (kept.value, kept.documentation.endswith("Stored, without effect here.")) == ("1", True)
+
+
 @pytest.mark.parametrize(
     ("group", "changes", "error", "message"),
     [
         ("g", [("no.such", SET, "1")], ErrorCode.INVALID_CONFIG, "Unknown group config name: no.such"),
         (
             "g",
-            [("streams.session.timeout.ms", SET, "45000")],
+            [("streams.num.standby.replicas", SET, "3")],
             ErrorCode.INVALID_CONFIG,
-            "Unknown group config name: streams.session.timeout.ms",
+            "streams.num.standby.replicas must be in the range 0 to 2 inclusive.",
         ),
         (
             "g",
