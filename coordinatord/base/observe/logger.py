@@ -12,6 +12,7 @@ import contextlib
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Any
 
 ROOT = "coordinatord"
@@ -101,6 +102,12 @@ class Logger:
         if self._made_by is not _make:
             self._made, self._made_by = _make(self.name), _make
         return self._made
+
+    # Properties: `__getattr__` is called after an AttributeError, which costs more than the rest of the look-up.
+    debug = property(attrgetter("made.debug"))
+    info = property(attrgetter("made.info"))
+    warning = property(attrgetter("made.warning"))
+    error = property(attrgetter("made.error"))
 
     def __getattr__(self, method: str) -> Any:
         return getattr(self.made, method)
