@@ -288,8 +288,10 @@ class Catalogue:
                 entries[name] = entry._replace(partitions=highest + 1)
         for name, entry in entries.items():
             self._add(name, entry.topic_id, self._configs(name, entry.configs), entry.partitions)
-        if entries != stored.topics or self._disk.kind(self._path) is None:
+        if entries != stored.topics:
             self._commit(entries)
+        elif self._disk.kind(self._path) is None:
+            catalogue_file.write(self._disk, self._path, stored)  # from now on, a directory without an entry is a stray
         if not self._data.was_clean:
             for topic in self:
                 for partition in topic.partitions:
