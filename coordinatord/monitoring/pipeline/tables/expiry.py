@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from coordinatord.monitoring.pipeline.tables.inputs import Inputs
@@ -32,8 +32,10 @@ COLUMNS = (
 
 
 def _build(inputs: Inputs) -> DataFrame:
-    newest = Window.partitionBy("group_id", "topic", "partition").orderBy(F.col("log_offset").desc())
-    last = inputs.commits.withColumn("_rank", F.row_number().over(newest)).where("_rank = 1 and not tombstone")
+    # Not a window, for which Spark moves and sorts a row of each commit: this keeps one of each key where it reads.
+    kept = ("tombstone", "committed_offset", "made_ms", "expire_timestamp_ms")
+    newest = [F.max_by(name, "log_offset").alias(name) for name in kept]
+    last = inputs.commits.groupBy("group_id", "topic", "partition").agg(*newest).where("not tombstone")
     groups = inputs.last_generations.select(
         "group_id",
         (F.size("members") > 0).alias("_in_use"),
