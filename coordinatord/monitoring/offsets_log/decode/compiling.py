@@ -41,6 +41,12 @@ def maybe_compile(size: int) -> bool:
     return bool(_is_compiled)
 
 
+def expect(size: int) -> None:
+    """Compile the loops now if so many bytes are to be read that `maybe_compile` would do so later."""
+    if size >= COMPILE_BYTES:
+        compile_loops()
+
+
 def compile_loops() -> bool:
     """Compile the loops, each at its first call from now on. Return False if numba is not installed."""
     global _is_compiled

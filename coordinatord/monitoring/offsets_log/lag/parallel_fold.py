@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import pyarrow.compute as pc
 
-from coordinatord.monitoring.offsets_log.decode.compiling import compile_loops
+from coordinatord.monitoring.offsets_log.decode.compiling import compile_loops, expect
 from coordinatord.monitoring.offsets_log.decode.projection import Wanted
 from coordinatord.monitoring.offsets_log.lag.fold import Fold
 from coordinatord.monitoring.offsets_log.source.logs import Part, read_part
@@ -38,6 +38,7 @@ def fold_all(tasks: Sequence[Task], workers: int, judge: Callable[[Fold], T] | N
     sizes = [sum(part.bytes for part in parts) for _, parts, _ in tasks]
     count = min(workers, len(tasks))
     if count < 2 or sum(sizes) < WORTH_BYTES:
+        expect(sum(sizes))
         with no_collections():
             return [_folded(task) for task in tasks]
     largest_first = sorted(range(len(tasks)), key=lambda number: -sizes[number])

@@ -18,6 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from coordinatord.monitoring.offsets_log.decode.columns import encoded_schema
+from coordinatord.monitoring.offsets_log.decode.compiling import expect
 from coordinatord.monitoring.offsets_log.source.logs import read_part
 from coordinatord.monitoring.offsets_log.source.options import Options, read_options
 from coordinatord.monitoring.pipeline.source.consumer_offsets import ConsumerOffsets, StreamReader
@@ -57,6 +58,7 @@ class StoringReader(StreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         by_kind: defaultdict[str, list[pa.RecordBatch]] = defaultdict(list)
+        expect(sum(part.bytes for part in partition.value))
         for part in partition.value:
             for kind, batch in read_part(part, self.options.wanted, self.options.on_replaced):
                 by_kind[kind].append(batch)

@@ -42,6 +42,13 @@ def test_loops_are_compiled_when_enough_has_been_read_in_bulk(fresh: list[int]) 
     assert len(fresh) == 1
 
 
+def test_loops_are_compiled_at_once_for_a_large_log(fresh: list[int]) -> None:
+    compiling.expect(compiling.COMPILE_BYTES - 1)
+    assert fresh == []
+    compiling.expect(compiling.COMPILE_BYTES)
+    assert len(fresh) == 1
+
+
 def test_a_follower_of_a_log_never_compiles(fresh: list[int]) -> None:
     size = compiling.BULK_BYTES - 1
     assert not any(compiling.maybe_compile(size) for _ in range(2 * compiling.COMPILE_BYTES // size))
