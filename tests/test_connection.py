@@ -159,7 +159,7 @@ def test_the_answer_of_a_connection_that_has_gone_is_dropped() -> None:
     assert scene.parked[0].closed
     assert wire.answers == []
     assert scene.seen == ["join"]
-    assert scene.door.connections.open == set()
+    assert not scene.door.connections.open
 
 
 @pytest.mark.parametrize("comes", ["before", "after"])

@@ -101,7 +101,7 @@ class FetchRequestHandler:
         self.now_ms = now_ms
         self.schedule_at = schedule_at
         self.fetch_max_bytes = settings.fetch_max_bytes
-        self.parked: set[_PendingFetch] = set()
+        self.parked: dict[_PendingFetch, None] = {}
 
     def handlers(self) -> dict[int, Any]:
         """Return the handlers by API key."""
@@ -246,7 +246,7 @@ class _PendingFetch:
                 self._parked_bytes[key] = readable - partition.log.visible_bytes
         for _key, _asked, partition in self.present:
             partition.wait(self, self.wake)
-        self.fetching.parked.add(self)
+        self.fetching.parked[self] = None
         self._set_timer(now_ms)
 
     def _set_timer(self, now_ms: int) -> None:
@@ -327,7 +327,7 @@ class _PendingFetch:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self.fetching.parked.discard(self)
+        self.fetching.parked.pop(self, None)
 
     # Reading
 

@@ -35,7 +35,8 @@ class Connections:
         self.max_connections = max_connections
         self.now_ms = now_ms
         self.metrics = metrics
-        self.open: set[Connection] = set()
+        #: in the order in which they were accepted, so that what is done to all is done in the same order in each run
+        self.open: dict[Connection, None] = {}
         #: number of connections whose requests wait for their turn
         self.resuming = 0
         self._accepted = 0
@@ -52,7 +53,7 @@ class Connections:
         again.
         """
         connection.last_active_ms = self.now_ms()
-        self.open.add(connection)
+        self.open[connection] = None
         self.metrics.connections_accepted += 1
         is_allowed = self.addresses is None or self.addresses.connected(connection)
         if len(self.open) > self.max_connections or not is_allowed:
@@ -60,7 +61,7 @@ class Connections:
 
     def disconnected(self, connection: Connection) -> None:
         """Remove a connection that has ended."""
-        self.open.discard(connection)
+        self.open.pop(connection, None)
         if self.addresses is not None:
             self.addresses.disconnected(connection)
         if self._is_full and len(self.open) <= self.max_connections * ROOM:

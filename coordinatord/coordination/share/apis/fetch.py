@@ -78,7 +78,7 @@ class ShareFetches:
         self.schedule_at = schedule_at
         self.leads = leads
         self.fetch_max_bytes = settings.fetch_max_bytes
-        self.parked: set[_PendingShareFetch] = set()
+        self.parked: dict[_PendingShareFetch, None] = {}
 
     def handlers(self) -> dict[int, Any]:
         """Return the handlers by API key."""
@@ -271,7 +271,7 @@ class _PendingShareFetch:
         for _key, partition, actor in self.present:
             partition.wait(self, self.wake)
             actor.waiters[self] = self.wake
-        self.handler.parked.add(self)
+        self.handler.parked[self] = None
         self._set_timer(now_ms)
 
     def _set_timer(self, now_ms: int) -> None:
@@ -301,7 +301,7 @@ class _PendingShareFetch:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self.handler.parked.discard(self)
+        self.handler.parked.pop(self, None)
         handler = self.handler
         is_open = handler.members.sessions.get(self.key) is self.session and not self.context.closed
         self.fetched = {}  # a wake during the acquisition has no effect
