@@ -69,7 +69,8 @@ class StoringReader(StreamReader):
                 if not rows.num_rows:
                     continue
                 name = part_name()
-                parquet.write_table(rows, self.directory / name)
+                # without Arrow's schema: texts are dictionaries here, and are to be texts for every reader
+                parquet.write_table(rows, self.directory / name, store_schema=False)
                 files.append({"kind": kind, "bucket": bucket, "file": name, "records": rows.num_rows})
         yield pa.RecordBatch.from_pylist(files, FILES)
 
