@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from coordinatord.base.config.load import Entry, load
+from coordinatord.base.observe.health import HealthState
 from coordinatord.server.daemon.daemon import Daemon
 from coordinatord.testing.conform.raw_client import RawClient
 from coordinatord.transport.net.connection import Connection
@@ -161,7 +162,7 @@ async def running_in_process(directory: Path, settings: Mapping[str, str]) -> As
         log_worker=InlineWorker(),
     )
     await daemon.start()
-    while daemon.coordinator.is_loading:  # noqa: ASYNC110  # it says when it is done to health alone
+    while daemon.health.state is HealthState.LOADING:  # noqa: ASYNC110  # nothing else says when it is done
         await asyncio.sleep(0)
     try:
         yield InProcess(daemon)
