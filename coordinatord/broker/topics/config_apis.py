@@ -19,8 +19,6 @@ from coordinatord.broker.topics.broker_configs import CLUSTER, UnacceptableChang
 from coordinatord.broker.topics.broker_configs import row_of as dynamic_row_of
 from coordinatord.broker.topics.catalogue import Catalogue, Topic
 from coordinatord.broker.topics.config_plan import (
-    APPEND,
-    DELETE,
     DONE,
     OPERATIONS,
     SET,
@@ -29,6 +27,7 @@ from coordinatord.broker.topics.config_plan import (
     Plan,
     Planned,
     changed_settings,
+    items_of_list,
     malformed,
     not_a_list,
 )
@@ -310,9 +309,12 @@ class ConfigApis:
         if not isinstance(topic, Topic):
             return topic
         before = topic.configs.own
+
+        def items_of(setting: str, operation: int) -> list[str]:
+            return items_of_list(row_of(setting), operation, text_of(topic.configs.value(setting)))
+
         try:
-            now = topic.configs
-            own = changed_settings({} if replace else before, changes, row_of, lambda row: text_of(now.value(row.name)))
+            own = changed_settings({} if replace else before, changes, items_of)
             configs = Configs(self.settings, own)
         except InvalidConfig as error:
             return ErrorCode.INVALID_CONFIG, str(error)
@@ -329,15 +331,12 @@ class ConfigApis:
             return INVALID_REQUEST, f"The group id has more than {self.settings.group_id_max_bytes} bytes."
         groups = self.groups
         before = groups.own(group_id)
-        own = {} if replace else dict(before)
+
+        def items_of(setting: str, operation: int) -> list[str]:
+            raise not_a_list(operation, setting)
+
         try:
-            for name, operation, value in changes:
-                if operation == DELETE:
-                    own.pop(name, None)
-                elif operation == SET:
-                    own[name] = value or ""
-                else:
-                    raise not_a_list(operation, name)
+            own = changed_settings({} if replace else before, changes, items_of)
             groups.check(own)
         except InvalidConfig as error:
             return ErrorCode.INVALID_CONFIG, str(error)
@@ -354,15 +353,12 @@ class ConfigApis:
     ) -> Failure | None:
         name = name and str(int(name))  # "+0" is the broker 0, too
         before = self.brokers.own(name)
+
+        def items_of(setting: str, operation: int) -> list[str]:
+            return _broker_items(setting, before.get(setting), operation)
+
         try:
-            own = {} if replace else dict(before)
-            for setting, operation, value in changes:
-                if operation == DELETE:
-                    own.pop(setting, None)
-                elif operation == SET:
-                    own[setting] = value or ""
-                else:
-                    own[setting] = _with_items(setting, own.get(setting), operation, value or "")
+            own = changed_settings({} if replace else before, changes, items_of)
             self.brokers.check(name, own)
         except UnacceptableChange as error:
             return INVALID_REQUEST, str(error)
@@ -381,10 +377,13 @@ class ConfigApis:
             return INVALID_REQUEST, f"The name has more than {client_metrics.MAX_NAME_CHARACTERS} characters."
         known = self.groups.client_metrics
         before = known.get(name, {})
+
+        def items_of(setting: str, operation: int) -> list[str]:
+            row = client_metrics.row_of(setting)
+            return items_of_list(row, operation, client_metrics.value(before, row))
+
         try:
-            own = changed_settings(
-                {} if replace else before, changes, client_metrics.row_of, lambda row: client_metrics.value(before, row)
-            )
+            own = changed_settings({} if replace else before, changes, items_of)
             client_metrics.check(own)
         except UnacceptableChange as error:
             return INVALID_REQUEST, str(error)
@@ -438,19 +437,15 @@ def _entry(
     )
 
 
-def _with_items(name: str, own: str | None, operation: int, value: str) -> str:
-    """Return a broker's list setting with items added or removed (ConfigAdminManager.prepareIncrementalConfigs)."""
+def _broker_items(name: str, own: str | None, operation: int) -> list[str]:
+    """Return the items of a broker's list setting (ConfigAdminManager.prepareIncrementalConfigs)."""
     row, known = dynamic_row_of(name), BROKER_TABLE.get(name)
     if row is None and known is None and name not in FIXED:
         raise InvalidConfig(f"Unknown config name: {name}")
     if row is None or row.type is not ConfigType.LIST:
         raise InvalidConfig(f"Config value {OPERATIONS[operation].lower()} is not allowed for config key: {name}")
     default = "" if known is None else text_of(known.default)
-    items = [each for each in (default if own is None else own).split(",") if each]
-    given = value.split(",")
-    if operation == APPEND:
-        return ",".join([*items, *(each for each in given if each not in items)])
-    return ",".join(each for each in items if each not in given)
+    return [each for each in (default if own is None else own).split(",") if each]
 
 
 def _shown(synonyms: Iterable[Synonym], is_secret: bool = False) -> list[DescribeConfigsSynonym]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 from coordinatord.broker.topics.catalogue import Topic
@@ -122,9 +122,11 @@ def malformed(changes: Changes) -> Failure | None:
 
 
 def changed_settings(
-    own: Mapping[str, str], changes: Changes, row_of: Callable[[str], TopicConfig], text: Callable[[TopicConfig], str]
+    own: Mapping[str, str], changes: Changes, items_of: Callable[[str, int], Iterable[str]]
 ) -> dict[str, str]:
-    """Return own settings after the changes. `text` returns the effective value of a setting before them."""
+    """Return own settings after the changes. `items_of` gets the name of a setting and the operation, APPEND or
+    SUBTRACT. It returns the items before the changes, and raises InvalidConfig if the setting is not a list.
+    """
     changed = dict(own)
     for name, operation, value in changes:
         if operation == DELETE:
@@ -132,10 +134,7 @@ def changed_settings(
         elif operation == SET:
             changed[name] = value or ""
         else:
-            row = row_of(name)
-            if row.type is not ConfigType.LIST:
-                raise not_a_list(operation, name)
-            items = dict.fromkeys(item for item in text(row).split(",") if item)
+            items = dict.fromkeys(items_of(name, operation))
             for item in (value or "").split(","):
                 if operation == APPEND:
                     items[item] = None
@@ -143,6 +142,13 @@ def changed_settings(
                     items.pop(item, None)
             changed[name] = ",".join(items)
     return changed
+
+
+def items_of_list(row: TopicConfig, operation: int, text: str) -> list[str]:
+    """Return the items of a list setting with this text. Raises InvalidConfig if the setting is not a list."""
+    if row.type is not ConfigType.LIST:
+        raise not_a_list(operation, row.name)
+    return [item for item in text.split(",") if item]
 
 
 def not_a_list(operation: int, name: str) -> InvalidConfig:
