@@ -2,6 +2,7 @@
 // The sparkline of a row; and of a group, its lag and its members on the same axis, which ends now.
 
 const AXIS = 64;  // pixels left of both, for the values of the lag
+const MINUTES = [1, 2, 5, 10, 15, 30, 60, 120, 360];  // between the labels of the axis, which have no seconds
 
 const spark = levels => {
   if (!levels) return el("span", {class: "soft"}, "");
@@ -31,7 +32,7 @@ const lagPlot = ({points, curves}, from, now, width) => {
     width, height: 180, cursor: {y: false}, legend: {show: false}, padding: [8, 8, 0, 0],
     tzDate: seconds => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
     scales: {x: {range: () => [from / 1000, now / 1000]}, y: {range: (_plot, _least, most) => [0, Math.max(1, most * 1.1)]}},
-    axes: [{stroke: ink, grid, ticks, font, size: 30, values: (_plot, times) => times.map(each => clock(each * 1000, each * 1000).slice(0, 5))}, {stroke: ink, grid, ticks, font, size: AXIS,
+    axes: [{stroke: ink, grid, ticks, font, size: 30, incrs: MINUTES.map(each => each * 60), values: (_plot, times) => times.map(each => clock(each * 1000, each * 1000).slice(0, 5))}, {stroke: ink, grid, ticks, font, size: AXIS,
       values: (_plot, values) => values.map(each => Number.isInteger(each) ? each.toLocaleString("en", {notation: "compact"}) : "")}],
     series: [{}, {stroke: shared.lives[""][1], width: 2, fill: `${shared.lives[""][1]}22`, points: {show: points.length < 3}, spanGaps: true},
       ...curves.names.map((_name, at) => ({stroke: shared.curves[at], width: 1.5, points: {show: curves.times.length < 3}, spanGaps: true}))],

@@ -297,8 +297,11 @@ def test_it_changes_by_itself(tab: Tab, served: Served) -> None:
     tab.until("document.querySelector('.bar i') && document.querySelector('.bar i').style.width")
     before = tab.run("document.querySelector('.bar').previousElementSibling.textContent")
     tab.until(f"document.querySelector('.bar').previousElementSibling.textContent !== {json.dumps(before)}")
-    click(tab, "nav a", "all groups")
+    tab.run("document.querySelector('nav a').focus()")
+    tab.page.keyboard.press("Enter")
     tab.until("document.querySelectorAll('#groups a').length > 1")
+    tab.until("document.activeElement.id === 'main'")  # a screen reader begins there
+    assert tab.run("getComputedStyle(document.activeElement).outlineStyle") == "none", "no key does anything there"
     tab.run("document.querySelectorAll('#groups a')[1].focus()")
     focused = "document.activeElement.textContent"
     assert tab.run(focused) == "stuck-payments"
