@@ -52,12 +52,22 @@ public final class ShareProgram {
         ConsumerRecords<String, String> records = consumer.poll(Duration.ofMillis(200));
         if (records.isEmpty()) return;
         List<String> ended = new ArrayList<>();
+        List<ConsumerRecord<String, String>> renewals = new ArrayList<>();
         for (ConsumerRecord<String, String> record : records) {
             AcknowledgeType type = explicit ? type(record) : taken(record);
-            if (explicit) consumer.acknowledge(record, type);
+            if (type == AcknowledgeType.RENEW) renewals.add(record);
+            else if (explicit) consumer.acknowledge(record, type);
             if (type == AcknowledgeType.ACCEPT || type == AcknowledgeType.REJECT) ended.add(record.value());
         }
         say("SENT", String.join(",", ended));
+        commit(consumer, ended);
+        // By themselves: of one commit to two brokers, the last response decides in this client whether any record was
+        // renewed (ResultHandler.complete). If that broker had none to renew, poll returns nothing for ever.
+        renewals.forEach(record -> consumer.acknowledge(record, AcknowledgeType.RENEW));
+        if (!renewals.isEmpty()) commit(consumer, List.of());
+    }
+
+    private static void commit(KafkaShareConsumer<String, String> consumer, List<String> ended) {
         try {
             Optional<KafkaException> failure = failure(consumer.commitSync(Duration.ofSeconds(20)));
             if (failure.isPresent()) say("FAILED", failure.get().toString());
