@@ -258,6 +258,8 @@ def test_settings_as_json(run: Run) -> None:
     assert by_name["log.dirs"]["aliases"] == ["log.dir"]
     assert by_name["log.roll.ms"]["value"] is None
     assert by_name["auto.create.topics.enable"]["default"] is True
+    assert [each["differs_from_kafka"] for each in listed] == [row.ours or None for row in TABLE.values()]
+    assert None in {each["differs_from_kafka"] for each in listed}
 
 
 def test_settings_as_toml_can_be_read_back(run: Run, tmp_path: Path) -> None:

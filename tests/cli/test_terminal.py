@@ -99,6 +99,13 @@ def test_no_names_of_peers_draw_on_the_terminal(
     assert not any(line.startswith("2026-01-01 forged") for line in result.output.split("\n"))
 
 
+@pytest.mark.parametrize("records", [[], [record()]], ids=["none", "one"])
+def test_it_is_said_when_no_rebalance_is_recorded(monkeypatch: pytest.MonkeyPatch, records: list[Any]) -> None:
+    monkeypatch.setattr(groups, "look_up", lambda *_: (STATES[0], records))
+    output = CliRunner().invoke(groups.why, ["g"]).output
+    assert ("No rebalance of this group is recorded" in output) == (not records)
+
+
 def test_json_has_nothing_but_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups, "look_up", lambda *_: (STATES[0], [record()]))
     result = CliRunner().invoke(groups.why, ["g", "--json"])

@@ -24,6 +24,8 @@ sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule require
    password="p=;w";
 ssl.truststore.type=PEM
 ssl.truststore.location={tmp_path / "ca.pem"}
+ssl.keystore.type=PEM
+ssl.keystore.location={tmp_path / "ca.pem"}
 ssl.endpoint.identification.algorithm=
 request.timeout.ms=5000
 isolation.level=read_committed
@@ -38,6 +40,8 @@ ssl.enabled.protocols=TLSv1.3
         "sasl_plain_username": "reader",
         "sasl_plain_password": "p=;w",
         "ssl_cafile": str(tmp_path / "ca.pem"),
+        "ssl_certfile": str(tmp_path / "ca.pem"),
+        "ssl_keyfile": str(tmp_path / "ca.pem"),
         "ssl_check_hostname": "false",
         "request_timeout_ms": "5000",
     }

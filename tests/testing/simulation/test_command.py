@@ -94,6 +94,7 @@ def test_rates_are_told_in_whole_numbers_where_that_goes(rate: str, told: str) -
         (["--members", "0"], "members: '0' is not a whole number from 1 to 10,000"),
         (["--assignor", "stiky"], "there is no assignor 'stiky': use range, roundrobin"),
         (["--deploy", "rolling"], "write none, all, rolling:30s"),
+        (["--deploy", "rolling:30s:5:7"], "write none, all, rolling:30s"),
         (["--deploy", "rolling:0"], "would restart no member"),
         (["--crashes", "5"], "crashes: '5' is not a rate per member: write 0.5/h or 2/d"),
         (["--pauses", "5/h"], "write 2/h:10s or 1/d:30s"),
