@@ -33,6 +33,9 @@ EMPTY_LOOKS = 3
 _DELETED: set[tuple[tuple[str, int], str]] = set()
 """Topics that tests of this process have created and deleted on external brokers: (address, name)."""
 
+_DELETED_GROUPS: set[tuple[tuple[str, int], str]] = set()
+"""Groups of such tests: a client that closes late may have joined one again."""
+
 
 class WhichOne(TypedDict, total=False):
     """The requests that a fault hits: see Kafka."""
@@ -91,7 +94,9 @@ class Kafka:
         self._kept: set[str] = set()
         self._before: set[str] = set()
         self._used: set[str] = set()
+        self._groups_before: set[str] = set()
         self._used_groups: dict[str, None] = {}
+        self._configured: dict[str, dict[str, None]] = {}
         self._skip: Callable[[str], NoReturn] | None = None
 
     # Start and stop
@@ -108,6 +113,9 @@ class Kafka:
         try:
             if self.is_elsewhere:
                 self._before = self._wire.topics()
+                self._groups_before = {
+                    each for each in self._wire.groups() if (self._server.address, each) not in _DELETED_GROUPS
+                }
             for name, partitions in self._topics.items():
                 if self.is_elsewhere or name not in self._kept:
                     self.create_topic(name, partitions)
@@ -126,20 +134,26 @@ class Kafka:
             self._runs = False
             self._made.clear()
             self._used.clear()
+            self._used_groups.clear()
+            self._configured.clear()
             self._wire.close()
             self._server.stop()
 
     def _clean_up(self) -> None:
-        """Delete the topics and groups of the test. A topic that the test has read and that did not exist before was
-        created by one of its clients: brokers create topics on demand.
+        """Delete the topics and groups of the test. A topic that the test has read or written and that did not exist
+        before was created by the test or by one of its clients: brokers create topics on demand. So with groups.
         """
         made = sorted({*self._made, *(self._used - self._before)})
         if made:
             self._wire.delete_topics(made)
             _DELETED.update((self._server.address, name) for name in made)
-        for group_id in self._used_groups:
+        groups = [each for each in self._used_groups if each not in self._groups_before]
+        for group_id in groups:
             self._empty(Group(self._server.link, group_id, self))
-        self._wire.delete_groups(list(self._used_groups))
+        self._wire.delete_groups(groups)
+        for group_id in self._configured.keys() - self._groups_before:
+            self._wire.configure_group(group_id, self._configured[group_id])
+        _DELETED_GROUPS.update((self._server.address, each) for each in groups)
 
     @staticmethod
     def _empty(group: Group) -> None:
@@ -247,8 +261,7 @@ class Kafka:
             raise KafkaError(f"put takes a list of values: kafka.put({topic!r}, [{values!r}]).")
         encoded_key = key.encode() if isinstance(key, str) else key
         put = [(encoded_key, encoded(each), headers) for each in values]
-        if self.is_elsewhere and topic not in self._made:
-            self._made.append(topic)
+        self._used.add(topic)
         self._wire.put(topic, put, partition, int(time.time() * 1000) if timestamp_ms is None else timestamp_ms)
 
     def messages(self, topic: str, *, committed: bool = False) -> list[Record]:
@@ -312,6 +325,7 @@ class Kafka:
 
     def configure_group(self, group_id: str, settings: Mapping[str, object]) -> None:
         """Set settings of a group, by Kafka's names: "share.auto.offset.reset". Raises KafkaError."""
+        self._configured.setdefault(group_id, {}).update(dict.fromkeys(settings))
         self._wire.configure_group(group_id, {name: str(value) for name, value in settings.items()})
 
     def committed(self, group_id: str) -> dict[TopicPartition, int]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from coordinatord.server.control.faults import NO_FAULT_FOR
@@ -25,6 +26,7 @@ from kafka_wire.api.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from kafka_wire.api.list_groups import ListGroupsRequest
 from kafka_wire.api.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kafka_wire.api.metadata import MetadataRequest, MetadataRequestTopic
 from kafka_wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -40,6 +42,7 @@ VERSIONS: dict[type[Any], int] = {
     FetchRequest: 12,
     FindCoordinatorRequest: 4,
     IncrementalAlterConfigsRequest: 1,
+    ListGroupsRequest: 2,
     ListOffsetsRequest: 6,
     MetadataRequest: 10,
     OffsetFetchRequest: 8,
@@ -54,6 +57,8 @@ EARLIEST, LATEST = -2, -1
 READ_COMMITTED = 1
 GROUP_RESOURCE = 32
 """The type of a resource of IncrementalAlterConfigs."""
+SET, DELETE = 0, 1
+"""Operations of IncrementalAlterConfigs."""
 
 RETRIED = frozenset(
     {
@@ -185,9 +190,9 @@ class Wire:
             raise KafkaError(f"Topic {name} cannot be made: {(made.error_message or error.name).rstrip('.')}.")
         return error
 
-    def configure_group(self, group_id: str, settings: dict[str, str]) -> None:
-        """Set settings of a group. Raises KafkaError if the broker rejects them."""
-        configs = [AlterableConfig(name, 0, value) for name, value in settings.items()]
+    def configure_group(self, group_id: str, settings: Mapping[str, str | None]) -> None:
+        """Set settings of a group; None removes one. Raises KafkaError if the broker rejects them."""
+        configs = [AlterableConfig(name, DELETE if value is None else SET, value) for name, value in settings.items()]
         resource = AlterConfigsResource(GROUP_RESOURCE, group_id, configs)
         (done,) = self.ask(IncrementalAlterConfigsRequest([resource])).responses
         if done.error_code:
@@ -216,6 +221,19 @@ class Wire:
         wanted = [MetadataRequestTopic(name=name) for name in names]
         told = self.ask(MetadataRequest(wanted, allow_auto_topic_creation=False)).topics
         return {each.name: each.topic_id for each in told if each.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+    def groups(self) -> set[str]:
+        """Return the ids of all groups, of all brokers."""
+
+        def listed(address: tuple[str, int]) -> set[str]:
+            response = self.ask(ListGroupsRequest(), to=address)
+            check(response.error_code, "groups")
+            return {each.group_id for each in response.groups}
+
+        found: set[str] = set()
+        for each in self.ask(MetadataRequest([])).brokers:
+            found |= self.patiently(partial(listed, (each.host, each.port)))
+        return found
 
     def delete_groups(self, names: Sequence[str]) -> None:
         """Delete the groups that exist and have no members."""

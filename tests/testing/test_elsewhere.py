@@ -12,6 +12,8 @@ from kafka.errors import KafkaError as ClientError
 
 from coordinatord.testing import Kafka, KafkaError
 from coordinatord.testing.groups import Group
+from coordinatord.testing.wire import GROUP_RESOURCE, Wire
+from kafka_wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from tests.server.control.world import GROUP, JOIN_VERSION, TOPIC, Client
 
 
@@ -70,13 +72,40 @@ def test_what_a_test_has_made_is_deleted(broker: Kafka) -> None:
             client.send("made-by-a-client", b"x").get(timeout=60)
         assert kafka.records("made-by-a-client") == [b"x"]
         assert kafka.records("theirs") == [b"precious"]
+        kafka.put("theirs", ["more"])
+        kafka.put("made-by-put", ["y"])
         Client(kafka, "a").join()
         kafka.group(GROUP).until_stable(members=1)
     assert broker.group(GROUP).state == "Dead"
-    assert broker.records("theirs") == [b"precious"]
-    for topic in (TOPIC, "made-by-a-client"):
+    assert broker.records("theirs") == [b"precious", b"more"], "not made by the test"
+    for topic in (TOPIC, "made-by-a-client", "made-by-put"):
         with pytest.raises(KafkaError, match="There is no topic"):
             broker.records(topic)
+
+
+def test_a_group_that_was_there_is_left_alone(broker: Kafka) -> None:
+    member = Client(broker, "a").join()
+    broker.group(GROUP).until_stable(members=1)
+    with Kafka(broker.bootstrap_servers) as kafka:
+        assert [each.member_id for each in kafka.group(GROUP).members] == [member.member_id]
+        assert kafka.committed(GROUP) == {}
+    assert [each.member_id for each in broker.group(GROUP).members] == [member.member_id]
+
+
+def test_the_settings_of_a_tests_group_are_removed(broker: Kafka) -> None:
+    asked = DescribeConfigsResource(GROUP_RESOURCE, GROUP, ["share.auto.offset.reset"])
+    host, port = broker.bootstrap_servers.split(":")
+    wire = Wire(lambda: (host, int(port)))
+
+    def value() -> str:
+        [described] = wire.ask(DescribeConfigsRequest([asked]), 4).results
+        return str(described.configs[0].value)
+
+    with Kafka(broker.bootstrap_servers) as kafka:
+        kafka.configure_group(GROUP, {"share.auto.offset.reset": "earliest"})
+        assert value() == "earliest"
+    assert value() == "latest"
+    wire.close()
 
 
 def test_topics_are_made_for_each_start(broker: Kafka) -> None:
