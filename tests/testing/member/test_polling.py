@@ -57,15 +57,16 @@ def handed(lab: Lab) -> dict[tuple[str, int], list[int]]:
 # Positions
 
 
-def test_positions_are_the_committed_offsets() -> None:
+@pytest.mark.parametrize("offset", [0, 10])
+def test_positions_are_the_committed_offsets(offset: int) -> None:
     lab = Lab().completing()
     lab.sync(T0, T1)
     [group] = lab.waiting(OffsetFetchRequest)[0].request.groups
     assert [(topic.name, topic.partition_indexes) for topic in group.topics] == [("t", [0, 1])]
     assert lab.waiting(OffsetFetchRequest)[0].request.require_stable
     assert lab.waiting(FetchRequest) == []
-    lab.committed_offsets(10)
-    assert fetched(lab) == {0: 10, 1: 10}
+    lab.committed_offsets(offset)
+    assert fetched(lab) == {0: offset, 1: offset}
 
 
 @pytest.mark.parametrize(("policy", "timestamp"), [("latest", -1), ("earliest", -2)])
