@@ -30,6 +30,8 @@ from tests.monitoring.pipeline.truth.model import WEEK_MS, WINDOW_MS, about, bur
 Row = dict[str, Any]
 Key = tuple[str, str, int]
 MINUTE_MS = 60_000
+PARTS = 128
+"""Of a window: of several commits in one of them, the first is compared."""
 ALARMING = ("members expired", "records lost", "stopped", "stuck", "near loss", "rewound", "falling")
 EARLIER_MS = (
     WINDOW_MS // 20, *(WINDOW_MS * part // 4 for part in range(5)), *(WINDOW_MS << power for power in range(1, 9)),
@@ -162,11 +164,12 @@ class Truth:
             told = {"time_lag_method": "unknown", "status": "unknown", "alarming": False, "burrow": "OK"}
             return row | dict.fromkeys(nothing) | told
         lag = end - offset
-        status = self._status(key, commits, lag)
+        statuses = self._statuses(key, commits, lag)
         return row | {
             "lag": lag, "lost_records": 0, "retention_left_ms": self._left(key[1:], offset, lag),
-            "retention_margin": offset, "status": status,
-            "alarming": status in ALARMING, "zero_in_s": self._zero(commits, lag, produced),
+            "retention_margin": offset, "status": lambda value: value in statuses,
+            "alarming": lambda value: value in {each in ALARMING for each in statuses},
+            "zero_in_s": self._zero(commits, lag, produced),
             "burrow": self._burrow(key[1:], commits, lag),
             **self._time_lag(key[1:], offset),
         }  # fmt: skip
@@ -248,32 +251,50 @@ class Truth:
         told = self._time_lag(place, offset)
         return max(0, WEEK_MS - told["time_lag_ms"] + told["time_lag_error_ms"]) if lag else None
 
-    def _status(self, key: Key, commits: list[Written], lag: int) -> str:
+    def _statuses(self, key: Key, commits: list[Written], lag: int) -> set[str]:
+        """The status; several if it depends on how long the story took."""
         group = self.story.groups.get(key[0])
         inside = self._inside(commits)
         if lag == 0:
-            return "ok"
+            return {"ok"}
         if group is not None and not group.present:
             came = self.story.end(key[1:], self.now_ms) - self.bounds(key[1:], group.made[-1].at.low_ms)[1]
-            return "members expired" if came > 0 and group.made[-1].why == "session expired" else "ended"
+            return {"members expired" if came > 0 and group.made[-1].why == "session expired" else "ended"}
         if not inside:
             moved = [b for a, b in pairwise(commits[-10:]) if (b.offset or 0) > (a.offset or 0)]
-            return "ended" if group is None and len(moved) < 3 else "stopped"
+            return {"ended" if group is None and len(moved) < 3 else "stopped"}
         here = runs_of(commits)[-1][1]
         if here.high_ms < self.since_ms and commits[-2].offset == commits[-1].offset:
-            return "stuck"
+            return {"stuck"}
         offsets = [each.offset or 0 for each in commits]
         if any(offset > max(offsets[n + 1 :]) for n, offset in enumerate(offsets[:-1])):
-            return "rewound"
-        return self._course(key[1:], inside, lag)
+            return {"rewound"}
+        return self._courses(key[1:], inside, lag)
 
-    def _course(self, place: Place, inside: list[Written], lag: int) -> str:
-        """The last commit is long ago, by the runs' clock: from the commits up to now."""
+    def _courses(self, place: Place, inside: list[Written], lag: int) -> set[str]:
+        """By the earliest and by the latest times at which the commits may have been made."""
+        times = [each.effective for each in inside]
+        return {
+            self._course(place, inside, at, lag)
+            for at in ([each.low_ms for each in times], [each.high_ms for each in times])
+        }
+
+    def _course(self, place: Place, inside: list[Written], times: list[int], lag: int) -> str:
+        """From the commits up to now if the last one is long ago, which it is unless the story takes long; otherwise
+        from the first half of the commits to the second one. The first commit in each part of a window stands for all.
+        """
+        parts = [ms * PARTS // WINDOW_MS for ms in times]
+        marks = [at for at, part in enumerate(parts) if at in (0, len(parts) - 1) or part != parts[at - 1]]
         lags: list[tuple[float, float]] = []
-        for each in inside:
-            least, most = self.bounds(place, each.effective.low_ms)
-            lags.append((max(0, least - (each.offset or 0)), max(0, most - (each.offset or 0))))
-        return course(lags, [(lag, lag)]) if len(lags) >= 3 else "behind"
+        for at in marks:
+            least, most = self.bounds(place, times[at])
+            lags.append((max(0, least - (inside[at].offset or 0)), max(0, most - (inside[at].offset or 0))))
+        longest_ms = max((times[b] - times[a] for a, b in pairwise(marks)), default=WINDOW_MS)
+        half = len(lags) // 2
+        if self.now_ms - times[-1] > max(WINDOW_MS / 4, 3 * longest_ms):
+            return course(lags, [(lag, lag)]) if len(lags) >= 3 else "behind"
+        is_short = half < 3 or times[-1] - times[marks[0]] < WINDOW_MS / 4
+        return "behind" if is_short else course(lags[:half], lags[-half:])
 
     def lag_history(self) -> dict[tuple[str, str, int, int], Row]:
         """But for minutes in which a first commit may have been before the minute, or behind it. A group that is beyond
