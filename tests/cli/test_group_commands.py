@@ -311,6 +311,7 @@ def test_a_group_with_members_is_left_alone(here: Here) -> None:
             told = here("groups", "delete-offsets", "busy", "--topic", "orders", *more, status=1)
             assert told.count("not deleted: ") == 2
         assert here.committed("busy") == COMMITTED
+        assert here("groups", "members", "busy").splitlines()[-1].split()[:2] == ["till", "127.0.0.1"]
         told = here("groups", "describe", "busy")
         assert told.startswith("Group busy is Stable: 1 member, assigned by range (classic protocol, node ")
         assert told.count(" till ") == 2

@@ -127,7 +127,7 @@ MUTANTS: dict[str, Mutant] = {
         "coordinatord.base.clocks.timers:Timers._expire", "budget = Budget()",
         "self._due_ms = self._now_ms(); budget = Budget()", 121),
     "a session ends by an earlier deadline's timer, although requests before the last deadline are unread": _lived(
-        GROUP + "classic.step:_session_timed_out", "min(now_ms, member.timer_ms)", "now_ms", 49),
+        GROUP + "classic.step:_session_timed_out", "min(now_ms, member.timer_ms)", "now_ms", 121),
     "a member that does not say what it owns is taken to have given up what it has to": _lived(
         GROUP + "consumer.reconcile:Reconciliation._still_owns", "if self._owned is None:\n            return True",
         "if self._owned is None:\n            return False", 11, "consumer", "NoDoubleClientAssignment"),

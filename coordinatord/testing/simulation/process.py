@@ -303,16 +303,19 @@ class Process:
         self._run_step(Received(send, response))
 
     def _expire(self, send: Send) -> None:
-        if not self.alive or send not in self._unanswered or self._waits(self._expire, send):
-            return
-        del self._unanswered[send]
-        self._hung_up(send.group)
-        self._run_step(Failed(send))
+        """Close the connection of a request without a response in time. Clients do, and then all its requests fail."""
+        if self.alive and send in self._unanswered and not self._waits(self._expire, send):
+            self._disconnected(send.group)
 
     def _disconnected(self, group: bool) -> None:
-        """Fail the requests on a connection that the node has closed."""
+        """Fail the requests on a connection that the node or this process has closed."""
+        if not self.alive or self._waits(self._disconnected, group):
+            return
+        self._hung_up(group)
         for send in [each for each in self._unanswered if each.group is group]:
-            self._expire(send)
+            if send in self._unanswered:
+                del self._unanswered[send]
+                self._run_step(Failed(send))
 
     def _hung_up(self, group: bool) -> None:
         """Close a connection of this process at the node."""
