@@ -23,6 +23,10 @@ ATTACKS = (
     "settings_of_3000_topics", "topics_that_come_and_go",
 )  # fmt: skip
 SECONDS = 6.0
+STATEMENT = 96 * MIB
+"""What psycopg and libpq may hold in addition: a batch of 60 MB is copied into an array of the statement, and into the
+buffer of the connection, which keeps its size.
+"""
 
 
 @pytest.mark.postgresql
@@ -59,4 +63,4 @@ def test_a_node_keeps_its_lease_and_its_groups(name: str, tmp_path: Path, server
         assert terms == [(1,)], "it has led all the time"
         assert not daemon.events("the lease was not renewed")
         assert not daemon.events("a handler failed")
-        assert peak <= PEAK, f"{peak / MIB:.0f} MiB"
+        assert peak <= PEAK + STATEMENT, f"{peak / MIB:.0f} MiB"
