@@ -32,6 +32,9 @@ from coordinatord.coordination.share.state_requests import DELETE, INITIALIZE, R
 from coordinatord.transport.cluster.nodes import Nodes
 from kafka_wire.errors import ErrorCode, message_of
 
+AT_ONCE: Final = 200
+"""Share partitions whose steps run in one turn of the event loop: some 4 ms."""
+
 ATTEMPTS: Final = 5
 BACKOFF_MS: Final = 1_000
 """Milliseconds before the second attempt; each later one waits twice as long (Kafka: PersisterStateManager)."""
@@ -131,12 +134,20 @@ class _Call:
         self._attempts = ATTEMPTS
         self._last_ms = self._coordinator.now_ms() + RETRY_MS
         self._awaited = 0
+        self._peers: Peers | None = None
 
     def attempt(self, number: int) -> None:
-        """Run the steps of this node's share partitions now, and send requests for the others; call `done` later."""
+        """Run the steps of this node's share partitions, and send requests for the others; call `done` later."""
+        self._attempt_from(0, number, {})
+
+    def _attempt_from(self, begin: int, number: int, sent: dict[int, list[int]]) -> None:
+        """Begin with this index: a group may subscribe to thousands of partitions, AT_ONCE of which have a turn of the
+        event loop. `sent` are the indexes for the requests to other nodes.
+        """
         error = self._coordinator.partitions.ensure()
-        sent: dict[int, list[int]] = {}
-        for index, part in enumerate(self._partitions):
+        end = min(begin + AT_ONCE, len(self._partitions))
+        for index in range(begin, end):
+            part = self._partitions[index]
             if index in self._results and not self._is_retried(index):
                 continue
             key = coordinator_key(self._group_id, *part[:2])
@@ -146,12 +157,15 @@ class _Call:
             elif elsewhere is None:
                 self._results[index] = self._run(key, part)
             else:
-                peers, worker = elsewhere
+                self._peers, worker = elsewhere
                 sent.setdefault(worker, []).append(index)
+        if end < len(self._partitions):
+            self._persister.call_soon(partial(self._attempt_from, end, number, sent))
+            return
         self._awaited = 1
         for worker, indexes in sent.items():
             self._awaited += 1
-            self._send(peers, worker, indexes, number)
+            self._send(worker, indexes, number)
         self._ended(number)
 
     def _ended(self, number: int) -> None:
@@ -184,7 +198,7 @@ class _Call:
         self._epoch = max(self._epoch, actor.epoch)
         return reply
 
-    def _send(self, peers: Peers, worker: int, indexes: list[int], number: int) -> None:
+    def _send(self, worker: int, indexes: list[int], number: int) -> None:
         method = self._method
 
         def answered(response: Any) -> None:
@@ -196,7 +210,8 @@ class _Call:
             self._ended(number)
 
         request = method.request(self._group_id, [self._partitions[index] for index in indexes])
-        peers.ask(worker, method.api_version, request, answered)
+        assert self._peers is not None
+        self._peers.ask(worker, method.api_version, request, answered)
 
     def _refused(self, part: Any, error: ErrorCode) -> Reply:
         return self._method.kind(part[0], part[1], error, message_of(error))

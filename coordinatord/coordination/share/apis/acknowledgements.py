@@ -25,8 +25,8 @@ acquired.
 """
 
 MAX_AT_ONCE: Final = 500
-"""A request with more partitions and batches is served in slices, a partition at a time. Clients acknowledge up to 500
-records at once (max.poll.records).
+"""A request or a session with more partitions and batches is served in slices, a partition at a time. Clients
+acknowledge up to 500 records at once (max.poll.records).
 """
 
 RENEW_VERSION = 2
@@ -116,8 +116,9 @@ class Acknowledging:
         self, partitions: SharePartitions, group_id: str, member_id: str,
         accepted: Sequence[tuple[PartitionKey, Sequence[AskedBatch]]],
     ) -> TaskSteps:  # fmt: skip
-        """Apply acknowledgements that `sort` has accepted; yield after each partition."""
+        """Apply acknowledgements that `sort` has accepted; yield before each partition."""
         for key, batches in accepted:
+            yield None
             actor = partitions.find((group_id, *key))
             if actor is None:
                 error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -125,7 +126,6 @@ class Acknowledging:
             else:
                 self._left += 1
                 self._acknowledge(actor, key, member_id, batches)
-            yield None
         self._one_ended()
 
     def _acknowledge(

@@ -21,6 +21,7 @@ from coordinatord.broker.topics.catalogue import Catalogue
 from coordinatord.broker.topics.fetch import LOOK_AFTER_MS, Cancellable, ScheduleAt
 from coordinatord.broker.topics.partition import UNREADABLE, Partition
 from coordinatord.coordination.share.apis.acknowledgements import (
+    MAX_AT_ONCE,
     RENEW_VERSION,
     Acknowledging,
     Outcomes,
@@ -34,7 +35,7 @@ from coordinatord.coordination.share.members import ShareMembers
 from coordinatord.coordination.share.partition.events import Acquire, MoveLogStart
 from coordinatord.coordination.share.partition.window import can_acquire, next_fetch_offset
 from coordinatord.coordination.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, PartitionKey, ShareSession
-from coordinatord.transport.net.cooperative_tasks import TaskSteps
+from coordinatord.transport.net.cooperative_tasks import CooperativeTask, TaskSteps
 from kafka_wire.api.share_fetch import (
     AcquiredRecords,
     LeaderIdAndEpoch,
@@ -91,7 +92,7 @@ class ShareFetches:
 
     def fetch(self, context: RequestContext, request: ShareFetchRequest) -> Any:
         """Return an error response; None when the request is parked or the response is already sent; the slices of a
-        request with many acknowledgements.
+        request with many acknowledgements, or of a session with many partitions.
         """
         group_id, member_id = request.group_id, request.member_id
         if group_id is None or member_id is None or refuses(group_id, member_id):
@@ -111,7 +112,10 @@ class ShareFetches:
             self.schedule_at(self.now_ms() + request.max_wait_ms, lambda: context.reply(response))
             return None
         pending = _PendingShareFetch(self, context, request, (group_id, member_id), session)
-        return served(request.topics if acknowledges else (), pending.steps(acknowledges=acknowledges))
+        steps = pending.steps(acknowledges=acknowledges)
+        if len(session.partitions) > MAX_AT_ONCE:
+            return CooperativeTask(steps, is_change=True)
+        return served(request.topics if acknowledges else (), steps)
 
     def _session(
         self, context: RequestContext, request: ShareFetchRequest, key: tuple[str, str], *, acknowledges: bool
@@ -185,7 +189,7 @@ class _PendingShareFetch:
         if request.share_session_epoch == FINAL_EPOCH or is_renewal:
             self._fetched({})
             return
-        self._resolve()
+        yield from self._resolve()
         if not self.present:
             self._fetched({})
         elif not self.try_complete():
@@ -199,14 +203,16 @@ class _PendingShareFetch:
         admitted = self.context.admitted
         return None if admitted is None else admitted.may
 
-    def _resolve(self) -> None:
+    def _resolve(self) -> TaskSteps:
         """Find the partitions of the session. Each request begins with another one."""
         handler, may_read = self.handler, self._may_read
         keys = list(self.session.partitions)
         known_topics = self.session.known_topics
         at = self.request.share_session_epoch % len(keys) if keys else 0
         acquires = self.request.max_records > 0 and self.max_bytes > 0
-        for key in keys[at:] + keys[:at]:
+        for number, key in enumerate(keys[at:] + keys[:at], 1):
+            if number % MAX_AT_ONCE == 0:
+                yield None
             topic = handler.catalogue.by_id.get(key[0])
             if topic is None:
                 is_deleted = key[0] in known_topics  # Kafka's session knows its name

@@ -6,7 +6,7 @@ that were renewed stay renewed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -24,7 +24,7 @@ from coordinatord.coordination.share.partition.writes import finish, start_write
 from coordinatord.coordination.share.persister import StateBatch
 from kafka_wire.errors import ErrorCode
 
-_NEXT: Final = {
+_NEXT: Final[Mapping[int, RecordState]] = {
     AcknowledgeType.GAP: RecordState.ARCHIVED,
     AcknowledgeType.ACCEPT: RecordState.ACKNOWLEDGED,
     AcknowledgeType.RELEASE: RecordState.AVAILABLE,
@@ -80,7 +80,7 @@ class _Acknowledging:
 
     def apply(self, asked: AcknowledgementBatch) -> Refusal | None:
         """Apply one batch of acknowledgements; return why that is not possible."""
-        if any(not 0 <= each <= AcknowledgeType.RENEW for each in asked.types):
+        if min(asked.types) < 0 or max(asked.types) > AcknowledgeType.RENEW:
             return Refusal(ErrorCode.INVALID_REQUEST, f"Invalid acknowledge type: {list(asked.types)}")
         if asked.last < self.partition.start_offset:
             return None
@@ -103,6 +103,8 @@ class _Acknowledging:
             floor = partition.floor(partition.start_offset)
         if floor is None:
             return _invalid_state("Batch record not found. The request batch offsets are not found in the cache.")
+        if floor.last >= asked.last:
+            return [floor]
         found = partition.from_to(floor.first, asked.last)
         if found[-1].last < asked.last:
             end = "first" if found[-1].last < asked.first else "last"
@@ -153,7 +155,7 @@ class _Acknowledging:
             return None
         is_rejected = type_ == AcknowledgeType.REJECT
         with_letter = is_rejected and partition.limits.dead_letters
-        record.begin(RecordState.ARCHIVING if with_letter else _NEXT[AcknowledgeType(type_)], partition.limits)
+        record.begin(RecordState.ARCHIVING if with_letter else _NEXT[type_], partition.limits)
         if record.state is RecordState.ARCHIVING:
             self.letters.append(DeadLetters(first, last, record.delivery_count, is_rejected))
         self.pending.append((record, StateBatch(first, last, record.state, record.delivery_count)))

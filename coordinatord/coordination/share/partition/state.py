@@ -224,6 +224,10 @@ class InFlightBatch:
         """Return the runs of the offsets from `first` to `last`, and only of them, of a batch that is split."""
         self.cut(first)
         self.cut(last + 1)
+        firsts = self._firsts
+        at = bisect_right(firsts, first)
+        if self.first <= first <= last <= self.last and (at == len(firsts) or firsts[at] > last):
+            return [(first, last, self._states[at - 1])]  # the usual case: clients acknowledge record by record
         return self.between(first, last)
 
     def at(self, offset: int) -> InFlightState:
