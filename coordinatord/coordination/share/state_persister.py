@@ -78,6 +78,8 @@ class StatePersister:
         self.runtime = runtime
         self.call_soon = call_soon
         self._others = others
+        #: by group: attempts that wait for one that takes several turns, such as a deletion for an initialisation
+        self.in_turns: dict[str, list[Callable[[], object]]] = {}
 
     def initialize(self, group_id: str, partitions: Sequence[InitializePartition], done: ErrorsDone) -> None:
         """See `Persister`."""
@@ -138,7 +140,11 @@ class _Call:
 
     def attempt(self, number: int) -> None:
         """Run the steps of this node's share partitions, and send requests for the others; call `done` later."""
-        self._attempt_from(0, number, {})
+        waiting = self._persister.in_turns.get(self._group_id)
+        if waiting is not None:
+            waiting.append(partial(self.attempt, number))
+        else:
+            self._attempt_from(0, number, {})
 
     def _attempt_from(self, begin: int, number: int, sent: dict[int, list[int]]) -> None:
         """Begin with this index: a group may subscribe to thousands of partitions, AT_ONCE of which have a turn of the
@@ -160,13 +166,17 @@ class _Call:
                 self._peers, worker = elsewhere
                 sent.setdefault(worker, []).append(index)
         if end < len(self._partitions):
+            self._persister.in_turns.setdefault(self._group_id, [])
             self._persister.call_soon(partial(self._attempt_from, end, number, sent))
             return
         self._awaited = 1
         for worker, indexes in sent.items():
             self._awaited += 1
             self._send(worker, indexes, number)
+        waiting = self._persister.in_turns.pop(self._group_id, ())
         self._ended(number)
+        for attempt in waiting:
+            attempt()
 
     def _ended(self, number: int) -> None:
         """Note the end of one node's part in an attempt; the last one ends the attempt."""

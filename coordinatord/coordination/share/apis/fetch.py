@@ -204,33 +204,38 @@ class _PendingShareFetch:
         return None if admitted is None else admitted.may
 
     def _resolve(self) -> TaskSteps:
-        """Find the partitions of the session. Each request begins with another one."""
-        handler, may_read = self.handler, self._may_read
+        """Find the partitions of the session, until it ends. Each request begins with another one."""
         keys = list(self.session.partitions)
-        known_topics = self.session.known_topics
         at = self.request.share_session_epoch % len(keys) if keys else 0
-        acquires = self.request.max_records > 0 and self.max_bytes > 0
-        for number, key in enumerate(keys[at:] + keys[:at], 1):
-            if number % MAX_AT_ONCE == 0:
+        keys = keys[at:] + keys[:at]
+        for first in range(0, len(keys), MAX_AT_ONCE):
+            if first:
                 yield None
-            topic = handler.catalogue.by_id.get(key[0])
-            if topic is None:
-                is_deleted = key[0] in known_topics  # Kafka's session knows its name
-                error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_deleted else ErrorCode.UNKNOWN_TOPIC_ID
-                self.errors[key] = ShareError(error)
-                continue
-            known_topics.add(key[0])
-            if may_read is not None and not may_read(None, key[0]):
-                self.errors[key] = ShareError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            elif not 0 <= key[1] < len(topic.partitions):
-                self.errors[key] = ShareError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            elif acquires:
-                partition = topic.partitions[key[1]]
-                if partition.is_here:
-                    actor = handler.members.partitions.find_or_load((self.key[0], *key), partition)
-                    self.present.append((key, partition, actor))
-                else:
-                    self.errors[key] = ShareError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            if self.handler.members.sessions.get(self.key) is not self.session:
+                return  # no later end of a session would remove what is loaded now
+            for key in keys[first : first + MAX_AT_ONCE]:
+                self._find(key)
+
+    def _find(self, key: PartitionKey) -> None:
+        handler, may_read, known_topics = self.handler, self._may_read, self.session.known_topics
+        topic = handler.catalogue.by_id.get(key[0])
+        if topic is None:
+            is_deleted = key[0] in known_topics  # Kafka's session knows its name
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_deleted else ErrorCode.UNKNOWN_TOPIC_ID
+            self.errors[key] = ShareError(error)
+            return
+        known_topics.add(key[0])
+        if may_read is not None and not may_read(None, key[0]):
+            self.errors[key] = ShareError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        elif not 0 <= key[1] < len(topic.partitions):
+            self.errors[key] = ShareError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        elif self.request.max_records > 0 and self.max_bytes > 0:
+            partition = topic.partitions[key[1]]
+            if partition.is_here:
+                actor = handler.members.partitions.find_or_load((self.key[0], *key), partition)
+                self.present.append((key, partition, actor))
+            else:
+                self.errors[key] = ShareError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     # Waiting
 

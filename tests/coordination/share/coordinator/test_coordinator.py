@@ -20,7 +20,7 @@ from coordinatord.coordination.share.persister import (
     StateBatch,
     WritePartition,
 )
-from coordinatord.coordination.share.state_persister import ATTEMPTS
+from coordinatord.coordination.share.state_persister import AT_ONCE, ATTEMPTS
 from kafka_wire.api.delete_topics import DeleteTopicsRequest
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.share_state import ShareSnapshotValue, ShareUpdateValue
@@ -45,6 +45,26 @@ def test_the_first_initialization_creates_the_topic() -> None:
         assert isinstance(value, ShareSnapshotValue)
         assert world.share.partitions.of(coordinator_key(*key[1:])) in range(4)
         assert offset >= 0
+
+
+def test_a_deletion_waits_for_an_initialisation_in_several_turns() -> None:
+    """Otherwise partitions that are initialised after it would keep the state of a group that is gone."""
+    world = World()
+    many = range(3 * AT_ONCE)
+    wide = world.create("wide", len(many))
+    found: list[str] = []
+    world.persister.initialize(
+        GROUP, [InitializePartition(wide, each, 1, -1) for each in many], lambda errors: found.append(told(errors))
+    )
+    assert len(world.share.actors) == AT_ONCE, "the first turn"
+    world.persister.delete(GROUP, [(wide, each) for each in reversed(many)], lambda errors: found.append(told(errors)))
+    world.settle()
+    assert found == [f"{len(many)} results, 0 errors"] * 2
+    assert world.states() == {}
+
+
+def told(errors: list[PartitionError]) -> str:
+    return f"{len(errors)} results, {sum(bool(each.error) for each in errors)} errors"
 
 
 def test_what_is_written_is_read() -> None:
