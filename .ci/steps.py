@@ -67,7 +67,7 @@ class Step:
         return sorted(json.loads(path.read_text())) if path.exists() else []
 
     def run(self, more: str = "") -> int:
-        """Run the commands, with `more` arguments for pytest; return the first exit status that is not 0."""
+        """Run the commands, with `more` arguments one test after the other; return the first exit status but 0."""
         began_s, failed = time.monotonic(), 0
         environment = {**os.environ, "CI": "true", "PYTHONUNBUFFERED": "1"}
         environment["PYTEST_ADDOPTS"] = f"-o cache_dir={self.cache} --durations=5 --durations-min=1 {more}"
@@ -75,6 +75,8 @@ class Step:
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         with self.log.open("ab") as log:
             for command in self.commands:
+                if more:  # a worker of xdist does not know what has failed, and would repeat all
+                    command = re.sub(r" -n \d+( --dist \w+)?", "", command)
                 process = subprocess.Popen(
                     ["timeout", "-k", "30", str(STEP_S), "bash", "-euo", "pipefail", "-c", command],
                     cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
@@ -101,7 +103,7 @@ class Step:
             return
         said = dict(re.findall(r"^(?:FAILED|ERROR) (\S+?)(?: - (.*))?$", self.log.read_text(errors="replace"), re.M))
         for _ in range(2):
-            self.status = self.run("--last-failed -n 0")
+            self.status = self.run("--last-failed")
             self.broken = self.failed_tests()
             if not self.broken:
                 break
