@@ -325,8 +325,8 @@ class Kafka:
 
     def configure_group(self, group_id: str, settings: Mapping[str, object]) -> None:
         """Set settings of a group, by Kafka's names: "share.auto.offset.reset". Raises KafkaError."""
-        self._configured.setdefault(group_id, {}).update(dict.fromkeys(settings))
         self._wire.configure_group(group_id, {name: str(value) for name, value in settings.items()})
+        self._configured.setdefault(group_id, {}).update(dict.fromkeys(settings))
 
     def committed(self, group_id: str) -> dict[TopicPartition, int]:
         """Return the committed offset of a group by partition, which the group reads next. {} if there are none."""

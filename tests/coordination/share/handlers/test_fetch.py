@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 
 from coordinatord.broker.topics.producers import Aborted
+from coordinatord.coordination.share.apis.acknowledgements import MAX_AT_ONCE
 from coordinatord.coordination.share.apis.reading import aborted_batches
 from coordinatord.coordination.share.partition.events import OffsetRange
 from kafka_wire.api.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kafka_wire.api.delete_topics import DeleteTopicsRequest
-from kafka_wire.api.share_fetch import ShareFetchRequest
+from kafka_wire.api.share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
 from kafka_wire.errors import ErrorCode
 from kafka_wire.records.batch import TRANSACTIONAL, BatchHeader, assign_offset, build_control_batch, iterate_batches
 from kafka_wire.records.control import ControlType
-from tests.broker.topics.world import batch
+from tests.broker.topics.world import Context, batch
 from tests.coordination.share.handlers.world import FETCH, Member, ShareWorld, ack_errors, acquired, errors
 
 
@@ -367,3 +368,19 @@ def test_batches_of_aborted_transactions_are_found() -> None:
     ])  # fmt: skip
     assert aborted_batches(data, headers_of(data), [Aborted(1, 0, 3, 0)]) == [OffsetRange(0, 1)]
     assert aborted_batches(data, headers_of(data), []) == []
+
+
+def test_a_large_session_that_ends_meanwhile_loads_nothing_more(world: ShareWorld) -> None:
+    topic_id = world.create("wide", 3 * MAX_AT_ONCE)
+    partitions = [FetchPartition(index) for index in range(3 * MAX_AT_ONCE)]
+    request = ShareFetchRequest("g", "m", 0, max_records=1, topics=[FetchTopic(topic_id, partitions)])
+    context = Context(world, FETCH, 2)
+    task = world.handlers[FETCH](context, request)
+    next(task.steps)
+    assert len(world.partitions) == MAX_AT_ONCE
+    context.closed = True
+    context.connection.on_lost()
+    assert len(world.partitions) == 0
+    for _ in task.steps:
+        pass
+    assert len(world.partitions) == 0
