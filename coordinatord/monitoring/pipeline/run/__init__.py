@@ -3,8 +3,8 @@
 update.py         from the log to tables, as often as needed, each time only what is new
 follow.py         `--follow`: updates of the tables as the log grows
 group_at.py       a group's committed offsets and its partitions' owners at a moment
-ingest.py         a run's input, as one stream that is stored batch by batch
-merging.py        merges the files of many micro-batches
+ingest.py         a run's input, read and stored batch by batch
+merging.py        merges the files of many batches
 publish.py        copies the tables to another file system: --out s3a://…
 state.py          OUT/state.json: the contents of the tables, and their version
 events.py         changes, reported live: the shell around analysis/changes.py

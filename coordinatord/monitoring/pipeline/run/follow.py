@@ -1,8 +1,9 @@
 """`coordinatord pipeline run --follow`: the tables, rebuilt as the log grows, and changes reported at once.
 
-There are two queries. One stores new records and makes the tables, batch by batch, as `run` does; the other judges the
-snapshots (events.py). Both continue from their checkpoints, so a follower may be stopped or killed at any moment, and
-may alternate with `pipeline run`; and a query that Spark has ended is restarted, as long as it makes progress.
+This process stores new records and makes the tables, batch by batch, as `run` does; a streaming query of Spark judges
+the snapshots (events.py). Both continue from what is stored, so a follower may be stopped or killed at any moment, and
+may alternate with `pipeline run`. A batch that Spark fails is repeated, and a query that Spark has ended is restarted,
+as long as there is progress in between.
 """
 
 from __future__ import annotations
@@ -14,26 +15,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from coordinatord.monitoring.analysis.changes import Thresholds
 from coordinatord.monitoring.pipeline.run import events
-from coordinatord.monitoring.pipeline.run.ingest import SPARKS, Job, begun, cause_of, keep, source_error_of, stream
+from coordinatord.monitoring.pipeline.run.ingest import SPARKS, Intake, Job, cause_of
 from coordinatord.monitoring.pipeline.run.progress import Progress
 from coordinatord.monitoring.pipeline.run.run_lock import alone
 from coordinatord.monitoring.pipeline.run.update import Summary, check_state, read_table, refresh
 from coordinatord.monitoring.pipeline.source.stored_facts import BUCKETS
 
-POLL_S = 0.2
-STOP_PATIENCE_S = 120
-"""Longest wait in seconds for the batch in progress, when stopping."""
 PAUSES_S = (1, 2, 4, 8, 16, 30, 30)
-"""Pauses in seconds before a query that Spark has ended is restarted, after each of its ends in a row. If a machine is
-busy for a minute or two, so that Python starts too slowly or Spark's own time limits pass, the follower continues.
+"""Pauses in seconds before a batch that has failed is repeated, or a query that Spark has ended is restarted, after
+each failure in a row. If a machine is busy for a minute or two, so that Python starts too slowly or Spark's own time
+limits pass, the follower continues.
 """
+OF_SPARK = (PySparkException, Py4JJavaError)
+"""Exceptions of Spark while its Java process is alive."""
 
 
 @dataclass(slots=True)
@@ -46,18 +47,9 @@ class Followed:
 
 
 @dataclass(slots=True)
-class _Query:
-    """One of the two queries. `fails` counts its ends in a row without progress in between."""
-
-    begin: Callable[[], StreamingQuery]
-    running: StreamingQuery
-    fails: int = 0
-
-
-@dataclass(slots=True)
 class Follower:
-    """A follower of the log. `stop.set()` stops it, from any thread. `say` gets a line per batch, `say_event` each
-    event.
+    """A follower of the log. `stop.set()` stops it after the current batch, from any thread. `say` gets a line per
+    batch, `say_event` each event.
     """
 
     spark: SparkSession
@@ -68,96 +60,93 @@ class Follower:
     say_event: Callable[[dict[str, Any]], object]
     stop: threading.Event = field(default_factory=threading.Event)
     done: Followed = field(default_factory=Followed)
-    _busy: threading.Lock = field(default_factory=threading.Lock)
+    _judge: StreamingQuery | None = None
 
     def run(self) -> Followed:
-        """Run until `stop` is set. Raises SourceError, and the error with which Spark ends a query repeatedly."""
+        """Run until `stop` is set. Raises SourceError, and the error with which Spark fails repeatedly."""
         self.job.out.mkdir(parents=True, exist_ok=True)
         with alone(self.job.out):
             check_state(self.job)
-            return self._run()
-
-    def _run(self) -> Followed:
-        if self.job.tables:
-            self.job = replace(self.job, tables=tuple(dict.fromkeys((*self.job.tables, *events.REQUIRED_TABLES))))
-        queries: list[_Query] = []
-        try:
-            for begin in (self._judge, self._make):
-                queries.append(_Query(begin, begun(begin)))
-            while not self.stop.wait(POLL_S):
-                for query in queries:
-                    self._go_on(query)
-        except SPARKS:
-            if not self.stop.is_set():
-                raise
-            # A SIGTERM for all processes ends those, too, that Spark has started to set permissions of files.
-        finally:
-            self._end(*reversed(queries))
+            if self.job.tables:
+                tables = tuple(dict.fromkeys((*self.job.tables, *events.REQUIRED_TABLES)))
+                self.job = replace(self.job, tables=tables)
+            try:
+                self._follow()
+            except SPARKS:
+                if not self.stop.is_set():
+                    raise
+                # A SIGTERM for all processes ends those, too, that Spark has started to set permissions of files.
+            finally:
+                if self._judge is not None:
+                    with contextlib.suppress(Py4JError, ConnectionError):  # no Java process, no query
+                        self._judge.stop()
         return self.done
 
-    def _judge(self) -> StreamingQuery:
-        return events.start(self.spark, self.job.out, self.thresholds, self._event, **self._every)
+    def _follow(self) -> None:
+        intake = Intake(self.spark, self.job)
+        failures = judge_failures = 0
+        while not self.stop.is_set():
+            began_s = time.monotonic()
+            try:
+                if self._has_progress:
+                    judge_failures = 0
+                self._go_on_judging()
+            except OF_SPARK as error:
+                judge_failures = self._failed(error, judge_failures)
+                continue
+            try:
+                self._batch(intake)
+                failures = 0
+            except OF_SPARK as error:
+                failures = self._failed(error, failures)
+                continue
+            self.stop.wait(max(0.0, self.interval_ms / 1000 - (time.monotonic() - began_s)))
 
-    def _make(self) -> StreamingQuery:
-        writer = stream(self.spark, self.job).writeStream.queryName("tables").foreachBatch(self._batch)
-        return writer.option("checkpointLocation", str(self.job.out / "checkpoint")).trigger(**self._every).start()
+    def _failed(self, error: Exception, failures: int) -> int:
+        """Pause before the next attempt. Return the number of failures in a row, this one included; raise the error if
+        there are too many.
+        """
+        if self.stop.is_set() or failures == len(PAUSES_S):
+            raise error
+        self.say(f"Spark has failed; it goes on where it was ({cause_of(error)})")
+        self.stop.wait(PAUSES_S[failures])
+        return failures + 1
 
     @property
-    def _every(self) -> dict[str, Any]:
-        return {"processingTime": f"{self.interval_ms} milliseconds"}
+    def _has_progress(self) -> bool:
+        return self._judge is not None and self._judge.lastProgress is not None
 
-    def _go_on(self, query: _Query) -> None:
-        """Restart the query if Spark has ended it."""
-        if query.running.isActive or self.stop.is_set():
+    def _go_on_judging(self) -> None:
+        """Start the query of events, unless it runs. Raises the error with which Spark has ended it."""
+        if self._judge is None:
+            trigger = {"processingTime": f"{self.interval_ms} milliseconds"}
+            self._judge = events.start(self.spark, self.job.out, self.thresholds, self._event, **trigger)
+        elif not self._judge.isActive:
+            error = self._judge.exception()
+            self._judge = None
+            if error is not None:
+                raise error
+
+    def _batch(self, intake: Intake) -> None:
+        """Store what is new, and make the tables."""
+        began_s = time.monotonic()
+        now_ms = int(time.time() * 1000)
+        counts = intake.take(now_ms, with_sample=True)
+        if counts is None:
             return
-        error = query.running.exception()
-        if not isinstance(error, StreamingQueryException):
-            return
-        if query.running.lastProgress is not None:
-            query.fails = 0
-        query.fails += 1
-        if (of_source := source_error_of(error)) is not None:
-            raise of_source
-        if query.fails > len(PAUSES_S):
-            raise error
-        self.say(f"Spark has ended a query, which goes on where it was ({cause_of(error)})")
-        if not self.stop.wait(PAUSES_S[query.fails - 1]):
-            query.running = begun(query.begin)
-
-    def _end(self, *queries: _Query) -> None:
-        """Stop the queries, between two batches if that is soon possible."""
-        self.stop.set()
-        has_it = self._busy.acquire(timeout=STOP_PATIENCE_S)
-        try:
-            with contextlib.suppress(Py4JError, ConnectionError):  # no Java process, no queries
-                for query in queries:
-                    query.running.stop()
-        finally:
-            if has_it:
-                self._busy.release()
-
-    def _batch(self, rows: DataFrame, batch: int) -> None:
-        # Never wait for the thread that stops the queries: it waits for this one.
-        while not self._busy.acquire(timeout=POLL_S):
-            if self.stop.is_set():
-                raise InterruptedError("stopped before it began: the batch comes again after the next start")
-        try:
-            began_s = time.monotonic()
-            summary = Summary()
-            summary.count(keep(rows, batch, self.job.out))
-            now_ms = int(time.time() * 1000)
-            refresh(self.spark, self.job, summary, now_ms, Progress(), with_counts=False)
-            events.write_look(
-                self.spark, self.job.out, batch, now_ms, self.thresholds,
-                lambda name: read_table(self.spark, self.job.out, name, self.job.format),
-            )  # fmt: skip
-            new = sum(summary.new.values())
-            self.done.batches += 1
-            self.done.records += new
-            changed = f"something new in {summary.buckets} of {BUCKETS} buckets of groups"
-            self.say(f"batch {batch}: {new:,} records, {changed}, tables in {time.monotonic() - began_s:.1f} s")
-        finally:
-            self._busy.release()
+        batch = intake.position.batch
+        summary = Summary()
+        summary.count(counts)
+        refresh(self.spark, self.job, summary, now_ms, Progress(), with_counts=False)
+        events.write_look(
+            self.spark, self.job.out, batch, now_ms, self.thresholds,
+            lambda name: read_table(self.spark, self.job.out, name, self.job.format),
+        )  # fmt: skip
+        new = sum(summary.new.values())
+        self.done.batches += 1
+        self.done.records += new
+        changed = f"something new in {summary.buckets} of {BUCKETS} buckets of groups"
+        self.say(f"batch {batch}: {new:,} records, {changed}, tables in {time.monotonic() - began_s:.1f} s")
 
     def _event(self, row: dict[str, Any]) -> None:
         self.done.events += 1

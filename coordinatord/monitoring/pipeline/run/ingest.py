@@ -1,41 +1,46 @@
-"""A run's input: the log's records, and the ends of partitions, as one stream that is stored batch by batch.
+"""A run's input: the log's records, read batch by batch, and with a batch a sample of the ends of partitions.
 
-Both are in one query with one checkpoint, so that `pipeline run` and `pipeline run --follow` can alternate on a
-directory, and the stream continues while there are no commits: that is when lag grows. The tasks that decode the log
-write its records to files (source/stored_facts.py), which move into place when the micro-batch is complete. One that is
-repeated after a crash overwrites its files.
+    OUT/position.json    {"batch": 4, "log": {"__consumer_offsets-0": 17, …}}: the last complete batch, and its end
+
+`pipeline run` and `pipeline run --follow` can alternate on a directory. Tasks, which Spark distributes if there is much
+to read, decode the log and write its records to files (source/stored_facts.py); these move into place when all tasks
+are done, and then the position is stored. A batch that a crash has cut off is repeated, and replaces its files. With
+samples there are batches also while there are no commits: that is when lag grows.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from py4j.protocol import Py4JError
 from pyarrow import parquet
-from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.query import StreamingQuery
 
 from coordinatord.monitoring.offsets_log.source.end_offsets import is_place
+from coordinatord.monitoring.offsets_log.source.options import check_address, read_options
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
+from coordinatord.monitoring.pipeline.source.consumer_offsets import StreamReader
 from coordinatord.monitoring.pipeline.source.frames import Source
-from coordinatord.monitoring.pipeline.source.partition_ends import ENDS_DDL, sampler
-from coordinatord.monitoring.pipeline.source.stored_facts import DIRECTORY, FILES, StoredFacts, part_name
+from coordinatord.monitoring.pipeline.source.partition_ends import ENDS_DDL, sample
+from coordinatord.monitoring.pipeline.source.stored_facts import StoredFile, part_name, store
 from coordinatord.monitoring.pipeline.tables.inputs import FACTS, TableOptions
 
-ENDS = "partition_ends"
+POSITION = "position.json"
 NEW = "_new"
-"""Directory of the files that tasks write, until the micro-batch is complete."""
+"""Directory of the files that tasks write, until the batch is complete."""
+HERE_BYTES = 8 << 20
+"""Size of a batch up to which this process reads it: Spark's workers would take longer to start."""
 TASK_BYTES = 64 << 20
 """About how many bytes of the log a task reads. Each task writes a file for each bucket, and each table opens them
 all.
@@ -47,14 +52,9 @@ KEEP_SAMPLES = 500
 """Number of samples of a partition that are kept: the last ones. Of earlier ones, each merge keeps every other one: so
 the curve gets coarser with age, and never has more than twice as many."""
 
-IS_SLOW = "Python worker failed to connect back"
-"""Error of a query if this machine takes more than ten seconds to start Python: Spark's time limit, which no setting
-changes. Another query continues where that one ended."""
 SPARKS = (PySparkException, Py4JError, ConnectionError)
 """Exceptions of Spark; the last two occur also if its Java process is gone."""
 CAUSE_LENGTH = 300
-ATTEMPTS = 3
-"""Number of times that a query is started until one makes progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,60 +76,132 @@ class Job:
         """The directories, or the database, from which records' timestamps can be read."""
         return (self.end_offsets,) if self.end_offsets is not None and is_place(self.end_offsets) else ()
 
-
-def stream(spark: SparkSession, job: Job, now_ms: int | None = None) -> DataFrame:
-    """Return the files with the log's records of all stored kinds, and rows of ENDS. `now_ms` replaces the clock."""
-    spark.dataSource.register(StoredFacts)
-    options = {"splitBytes": str(TASK_BYTES)} | job.source.selected(FACTS) | {DIRECTORY: str((job.out / NEW).resolve())}
-    log = spark.readStream.format(StoredFacts.name()).options(**options).load()
-    ends = sampler(
-        spark, job.end_offsets, job.broker,
-        is_directory=bool(job.log_directories), now_ms=now_ms, window_ms=job.options.rules.window_ms,
-    )  # fmt: skip
-    ends = ends.select(F.lit(ENDS).alias("kind"), F.struct(*ends.columns).alias(ENDS))
-    return log.unionByName(ends, allowMissingColumns=True)
+    def check_ends(self) -> None:
+        """Raise SourceError if `end_offsets` is neither a place nor an address."""
+        if self.end_offsets is not None and not self.log_directories:
+            check_address("--end-offsets", self.end_offsets, or_else="a broker's log directory")
 
 
-def keep(rows: DataFrame, batch: int, out: Path) -> dict[str, int]:
-    """Move the files of a micro-batch of `stream` into place. Returns the number of records by kind."""
-    table = rows.toArrow()
-    files = table.select(FILES.names).filter(pc.is_valid(table.column("file"))).to_pylist()
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The last complete batch, and the position in the log after it: next offsets by log; None before the first one."""
+
+    batch: int = -1
+    log: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, out: Path) -> Position:
+        """Return the stored position; that of an empty directory if there is none. Raises SourceError."""
+        path = out / POSITION
+        try:
+            found = json.loads(path.read_text())
+            return cls(int(found["batch"]), {str(name): int(offset) for name, offset in found["log"].items()})
+        except FileNotFoundError:
+            return cls()
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise SourceError(
+                f"{path} is damaged: give `pipeline run` an empty directory with --out, and it reads the log again"
+            ) from None
+
+    def store(self, out: Path) -> None:
+        """Replace the stored position, atomically."""
+        staged = out / f"_{POSITION}"
+        staged.write_text(json.dumps({"batch": self.batch, "log": self.log}) + "\n")
+        os.replace(staged, out / POSITION)
+
+
+class Intake:
+    """Reads a job's log, batch by batch, from the stored position on."""
+
+    def __init__(self, spark: SparkSession, job: Job) -> None:
+        """Raises SourceError."""
+        job.check_ends()
+        self.spark = spark
+        self.job = job
+        options = {"splitBytes": str(TASK_BYTES)} | job.source.selected(FACTS)
+        self.reader = StreamReader(read_options(options), [])
+        self.position = Position.of(job.out)
+
+    def stop_at_present_end(self) -> None:
+        """Read no records that are written from now on."""
+        self.reader.prepareForTriggerAvailableNow()
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """(offsets before the position, offsets before the end of the log). Some records may have been removed by the
+        cleaner: the share is close enough.
+        """
+        total = sum((self.reader.target or {}).values())
+        return min(total, sum((self.position.log or {}).values())), total
+
+    def take(self, now_ms: int, *, with_sample: bool) -> dict[str, int] | None:
+        """Store the next batch, and with it a sample of partition ends if `with_sample` and the job has any. Returns
+        the number of records by kind; None if there is nothing to store. Raises SourceError, and Spark's errors.
+
+        The position is stored last. So a batch that is not complete is repeated, and its files are replaced.
+        """
+        reader, job = self.reader, self.job
+        start = reader.initialOffset() if self.position.log is None else self.position.log
+        end = reader.latestOffset(start, reader.getDefaultReadLimit())
+        with_sample = with_sample and job.end_offsets is not None
+        if end == self.position.log and not with_sample:
+            return None
+        batch = self.position.batch + 1
+        counts = _move_into_place(self._stored(start, end), job.out, batch)
+        if with_sample:
+            _store_sample(job, batch, now_ms)
+        self.position = Position(batch, end)
+        self.position.store(job.out)
+        return counts
+
+    def _stored(self, start: dict[str, Any], end: dict[str, Any]) -> list[StoredFile]:
+        """Return the files, in NEW, with the records between two positions."""
+        tasks = [task.value for task in self.reader.partitions(start, end)]
+        work = partial(store, options=self.reader.options, directory=(self.job.out / NEW).resolve())
+        if sum(part.bytes for parts in tasks for part in parts) <= HERE_BYTES:
+            return [file for parts in tasks for file in work(parts)]
+        try:
+            return list(self.spark.sparkContext.parallelize(tasks, len(tasks)).flatMap(work).collect())
+        except SPARKS as error:
+            sentence = source_error_of(error)
+            if sentence is None:
+                raise
+            raise sentence from None
+
+
+def _move_into_place(files: Sequence[StoredFile], out: Path, batch: int) -> dict[str, int]:
+    """Move the files of a batch from NEW to their directories. Returns the number of records by kind."""
     counts: Counter[str] = Counter()
     for kind in FACTS:
         directory = out / "facts" / kind / f"batch={batch:09d}"
         staged = staging(directory)
         for left in (directory, staged):  # by the first attempt of a repeated batch
             shutil.rmtree(left, ignore_errors=True)
-        for file in (each for each in files if each["kind"] == kind):
-            counts[kind] += file["records"]
-            bucket = staged / f"bucket={file['bucket']}"
+        for file in (each for each in files if each.kind == kind):
+            counts[kind] += file.records
+            bucket = staged / f"bucket={file.bucket}"
             bucket.mkdir(parents=True, exist_ok=True)
-            os.replace(out / NEW / file["file"], bucket / file["file"])
+            os.replace(out / NEW / file.name, bucket / file.name)
         if kind in counts:
             put(staged, directory)
     shutil.rmtree(out / NEW, ignore_errors=True)
-    samples = pc.drop_null(table.column(ENDS)).combine_chunks()
-    if len(samples):
-        directory = out / "end_offsets" / f"{batch:09d}"
-        staged = directory.with_name(f"_{directory.name}")
-        shutil.rmtree(staged, ignore_errors=True)
-        staged.mkdir(parents=True)
-        ends = pa.Table.from_arrays(samples.flatten(), names=[each.name for each in samples.type])
-        parquet.write_table(ends, staged / part_name())
-        shutil.rmtree(directory, ignore_errors=True)
-        os.replace(staged, directory)
     return dict(counts)
 
 
-def write_buckets(rows: pa.Table, buckets: pa.ChunkedArray, directory: Path) -> Path:
-    """Write rows in the layout that Spark uses when it partitions by `bucket`. Returns the directory."""
+def _store_sample(job: Job, batch: int, now_ms: int) -> None:
+    """Store the present ends of partitions, after the records of the log: no commit in them is of a later end."""
+    assert job.end_offsets is not None
+    is_directory = bool(job.log_directories)
+    ends = sample(job.end_offsets, job.broker, now_ms, job.options.rules.window_ms, is_directory=is_directory)
+    if not ends.num_rows:
+        return
+    directory = job.out / "end_offsets" / f"{batch:09d}"
+    staged = directory.with_name(f"_{directory.name}")
+    shutil.rmtree(staged, ignore_errors=True)
+    staged.mkdir(parents=True)
+    parquet.write_table(ends, staged / part_name())
     shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
-    for bucket in pc.unique(buckets).to_pylist():
-        part = directory / f"bucket={bucket}"
-        part.mkdir()
-        parquet.write_table(rows.filter(pc.equal(buckets, bucket)), part / part_name())
-    return directory
+    os.replace(staged, directory)
 
 
 def staging(directory: Path) -> Path:
@@ -170,22 +242,9 @@ def merge_ends(spark: SparkSession, out: Path) -> None:
             shutil.rmtree(path)
 
 
-def begun(begin: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """Return the query that `begin` starts. Calls `begin` again if Spark gave up waiting for Python, which plans need,
-    too.
-    """
-    for _ in range(ATTEMPTS - 1):
-        try:
-            return begin()
-        except Exception as error:
-            if IS_SLOW not in str(error):
-                raise
-    return begin()
-
-
-def source_error_of(error: StreamingQueryException) -> SourceError | None:
-    """Return the error for the user when a query fails: the source's error, which comes from another process, at the
-    end of the query's traceback. None if there is none.
+def source_error_of(error: Exception) -> SourceError | None:
+    """Return the error for the user when a task fails: the source's error, which comes from another process, in the
+    text of Spark's. None if there is none.
     """
     sentence = re.search(r"\b(?:SourceError|Refused|DataLoss|SegmentReplaced): (.+)", str(error))
     return None if sentence is None else SourceError(sentence[1])

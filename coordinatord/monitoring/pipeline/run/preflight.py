@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from coordinatord.monitoring.offsets_log.lag.connect_retry import reach
-from coordinatord.monitoring.offsets_log.source.options import check_address, read_options
+from coordinatord.monitoring.offsets_log.source.options import read_options
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
 from coordinatord.monitoring.pipeline.run.ingest import Job
 from coordinatord.monitoring.pipeline.run.input_size import Amount, of_broker, of_bytes
@@ -26,10 +26,9 @@ def check_run(job: Job, progress: Progress) -> Amount:
     else:
         reach(options.bootstrap, options.broker, progress.stage)
         amount = of_broker(options)
-    if job.end_offsets is not None and not job.log_directories:
-        check_address("--end-offsets", job.end_offsets, or_else="a broker's log directory")
-        if job.end_offsets != options.bootstrap:
-            reach(job.end_offsets, job.broker, progress.stage)
+    job.check_ends()
+    if job.end_offsets not in (None, options.bootstrap) and not job.log_directories:
+        reach(job.end_offsets, job.broker, progress.stage)
     check_out(job.out)
     return amount
 

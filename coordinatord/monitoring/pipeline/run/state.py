@@ -1,6 +1,6 @@
 """`OUT/state.json`: the content of a directory's tables, and the version of everything in the directory.
 
-    {"version": 5, "rules": 3, "batch": 4, "runs": 2, "at_ms": 1700000000000, "ledger": {"0": 17}, "chosen": {…}}
+    {"version": 6, "rules": 3, "batch": 4, "runs": 2, "at_ms": 1700000000000, "ledger": {"0": 17}, "chosen": {…}}
 
 Does not need Spark: the report reads this file, too.
 """
@@ -14,8 +14,9 @@ from typing import Any
 
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
 
-STATE_VERSION = 5
-"""Version of the state, facts, tables and checkpoints. 5: the members of share groups are facts; 4: lags have bounds,
+STATE_VERSION = 6
+"""Version of the state, facts, tables and checkpoints. 6: the position in the
+log is in position.json and not in a checkpoint of Spark; 5: the members of share groups are facts; 4: lags have bounds,
 and groups new statuses; 3: partition ends are part of the stream; 2: facts of all kinds of the consumer protocol are
 stored. Tables are not migrated: a directory of another version is rejected.
 """

@@ -2,17 +2,17 @@
 
     OUT/facts/<kind>/batch=<n>/bucket=<b>/   records read from the log, each exactly once
     OUT/ledger/run=<n>/bucket=<b>/           the rebalances in coordinatord's ledger, if the log has one
-    OUT/checkpoint/                          the position up to which the log has been read (Spark's)
+    OUT/position.json                        the position up to which the log has been read
     OUT/end_offsets/<batch>/                 the ends of partitions at the time of that batch
     OUT/topic_names.json                     topic names by id, if groups of the consumer protocol or share groups need
                                              them
     OUT/tables/<name>/bucket=<b>/            the tables, by groups
     OUT/state.json                           the last batch in the tables, and the selected groups and topics
 
-The log is read as a stream, so a run continues where the last one stopped. A micro-batch repeated after a crash
-overwrites its files. Then the tables are rebuilt for the buckets (groups by a hash) with new records, and the tables
-that depend on the time for all buckets. Each is moved into place by renaming directories, and the state is written
-last, so that all work that a crash left unfinished is done again.
+A run continues where the last one stopped. A batch repeated after a crash replaces its files. Then the tables are
+rebuilt for the buckets (groups by a hash) with new records, and the tables that depend on the time for all buckets.
+Each is moved into place by renaming directories, and the state is written last, so that all work that a crash left
+unfinished is done again.
 """
 
 from __future__ import annotations
@@ -30,12 +30,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyarrow import parquet
 from pyspark import InheritableThread
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.query import StreamingQuery
 
 from coordinatord.monitoring.analysis.consumer_group import METADATA
 from coordinatord.monitoring.analysis.share_log import MEMBERS
@@ -54,35 +53,37 @@ from coordinatord.monitoring.offsets_log.source.topic_names import (
 )
 from coordinatord.monitoring.pipeline.run.delta import DELTA_LOG, check_delta
 from coordinatord.monitoring.pipeline.run.ingest import (
-    ATTEMPTS,
-    IS_SLOW,
+    Intake,
     Job,
-    begun,
-    keep,
     merge_ends,
     put,
-    source_error_of,
     staging,
-    stream,
-    write_buckets,
 )
 from coordinatord.monitoring.pipeline.run.input_size import amount_of
 from coordinatord.monitoring.pipeline.run.merging import merge
 from coordinatord.monitoring.pipeline.run.progress import Progress
 from coordinatord.monitoring.pipeline.run.run_lock import alone
 from coordinatord.monitoring.pipeline.run.state import RULES, STATE_VERSION, read_state, write_state
-from coordinatord.monitoring.pipeline.source.stored_facts import BUCKETS
+from coordinatord.monitoring.pipeline.source.stored_facts import BUCKETS, write_buckets
 from coordinatord.monitoring.pipeline.tables import SHARING, TABLES
 from coordinatord.monitoring.pipeline.tables.inputs import FACTS, LEDGER_DDL, Inputs, Shared, bucket_of, fact_columns
 from coordinatord.monitoring.pipeline.tables.lag import LAG_HISTORY
 
-PROGRESS_S = 0.25
 AT_ONCE = 2
 """Number of tables of a small log that are made at the same time: while one waits for Python to start, Spark plans
 another.
 """
 OF_TIME = LAG_HISTORY.name
 """The table that even a small log can make large: it has a row for each minute."""
+_LEDGER = pa.schema(
+    [
+        ("ledger_partition", pa.int32()),
+        ("ledger_offset", pa.int64()),
+        ("group_id", pa.string()),
+        ("record", pa.string()),
+    ]
+)
+"""LEDGER_DDL in Arrow."""
 LEDGER_STEP = 32 << 20
 """Number of characters of the ledger's records that are processed at once."""
 
@@ -98,7 +99,7 @@ class Summary:
     missing: list[str] = field(default_factory=list)
 
     def count(self, counts: dict[str, int]) -> None:
-        """Count the records of a micro-batch, by kind."""
+        """Count the records of a batch, by kind."""
         for kind, count in counts.items():
             self.new[kind] = self.new.get(kind, 0) + count
 
@@ -123,27 +124,13 @@ def run(spark: SparkSession, job: Job, *, now_ms: int, progress: Progress | None
 
 
 def _ingest(spark: SparkSession, job: Job, summary: Summary, now_ms: int, progress: Progress) -> None:
-    def write(rows: DataFrame, batch: int) -> None:
-        summary.count(keep(rows, batch, job.out))
-
-    def begin() -> StreamingQuery:
-        writer = stream(spark, job, now_ms).writeStream.foreachBatch(write)
-        return writer.option("checkpointLocation", str(job.out / "checkpoint")).trigger(availableNow=True).start()
-
-    for attempt in range(1, ATTEMPTS + 1):
-        query = begun(begin)
-        try:
-            while not query.awaitTermination(PROGRESS_S):
-                progress.read(query.lastProgress)
-            progress.read(query.lastProgress)
-        except StreamingQueryException as error:
-            if IS_SLOW in str(error) and attempt < ATTEMPTS:
-                continue
-            sentence = source_error_of(error)
-            if sentence is None:
-                raise
-            raise sentence from None
-        return
+    intake = Intake(spark, job)
+    intake.stop_at_present_end()
+    counts = intake.take(now_ms, with_sample=True)
+    while counts is not None:
+        summary.count(counts)
+        progress.amount(*intake.progress, "records")
+        counts = intake.take(now_ms, with_sample=False)
 
 
 def refresh(
@@ -151,7 +138,7 @@ def refresh(
 ) -> None:
     """Rebuild the tables from the records that were read since the tables were made last."""
     state = read_state(job.out)
-    ledger = _ingest_ledger(spark, job, state)
+    ledger = _ingest_ledger(job, state)
     changed = tuple(sorted({*_changed_buckets(job.out, int(state["batch"])), *_ledger_buckets(job.out, state)}))
     if state["runs"] and state.get("rules") != RULES:
         changed = tuple(range(BUCKETS))
@@ -234,7 +221,7 @@ def _make_all(make: Callable[[str], None], names: Sequence[str], at_once: int) -
 # The ledger
 
 
-def _ingest_ledger(spark: SparkSession, job: Job, state: dict[str, Any]) -> dict[str, int]:
+def _ingest_ledger(job: Job, state: dict[str, Any]) -> dict[str, int]:
     """Store the ledger's new records since the last run. Return the next offset by partition, for the state."""
     nexts = {int(partition): offset for partition, offset in state.get("ledger", {}).items()}
     path = _ledger_path(job.out, state)
@@ -243,8 +230,9 @@ def _ingest_ledger(spark: SparkSession, job: Job, state: dict[str, Any]) -> dict
         shutil.rmtree(left, ignore_errors=True)
     for rows in _in_steps(ledger_of(read_options(job.source.options), dict(nexts))):
         nexts |= {partition: offset + 1 for partition, offset, _, _ in rows}
-        records = spark.createDataFrame(rows, LEDGER_DDL).withColumn("bucket", bucket_of(F.col("group_id")))
-        records.repartition(2, "bucket").write.mode("append").partitionBy("bucket").parquet(str(staged))
+        write_buckets(
+            pa.Table.from_pylist([dict(zip(_LEDGER.names, row, strict=True)) for row in rows], _LEDGER), staged
+        )
     if staged.exists():
         put(staged, path)
     return {str(partition): offset for partition, offset in nexts.items()}
@@ -344,7 +332,9 @@ def _replace(rows: DataFrame, path: Path, buckets: tuple[int, ...], job: Job) ->
     staged = path.with_name(f"_{path.name}")
     if job.is_small and path.name != OF_TIME:
         table = rows.toArrow()
-        write_buckets(table.drop_columns(["bucket"]), table.column("bucket"), staged)
+        shutil.rmtree(staged, ignore_errors=True)
+        staged.mkdir(parents=True)
+        write_buckets(table.drop_columns(["bucket"]), staged)
     else:
         rows.repartition(2, "bucket").write.mode("overwrite").partitionBy("bucket").parquet(str(staged))
     path.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,7 @@
 
 frames.py            DataFrames of each kind: the entry point for building tables
 consumer_offsets.py  the data source `consumer_offsets`, batch and streaming
-partition_ends.py    the data source `partition_ends`
+partition_ends.py    samples of the ends of partitions
 shipping.py          this package on the executors of a cluster
 java.py              checks for a Java that Spark can run on
 """

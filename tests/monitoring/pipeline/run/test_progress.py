@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
-from typing import Any
 
 import pytest
 
 from coordinatord.cli.progress import Shown
-from coordinatord.monitoring.pipeline.run.progress import records_read
 
 
 class Terminal(io.StringIO):
@@ -69,17 +66,3 @@ def test_a_job_that_fails_leaves_its_bar_where_it_was(monkeypatch: pytest.Monkey
         fail()
     assert "reading" in told.getvalue()
     assert "100%" not in told.getvalue()
-
-
-def source(start: Any, end: Any, latest: Any) -> dict[str, Any]:
-    return {"startOffset": json.dumps(start), "endOffset": json.dumps(end), "latestOffset": json.dumps(latest)}
-
-
-def test_of_what_spark_tells() -> None:
-    ends = source({"at_ms": 0}, {"at_ms": 5}, {"at_ms": 5})
-    log = source(None, {"a-0": 10, "a-1": 5}, {"a-0": 30, "a-1": 5})
-    assert records_read({"sources": [ends, log]}) == (15, 35)
-    assert records_read({"sources": [ends]}) is None
-    assert records_read({"sources": [source(None, None, None)]}) is None
-    assert records_read({"sources": [{"endOffset": None, "latestOffset": None}]}) is None
-    assert records_read(None) is None

@@ -11,17 +11,18 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 
 from coordinatord.monitoring.analysis.changes import Thresholds
 from coordinatord.monitoring.pipeline.run import follow as follow_module
 from coordinatord.monitoring.pipeline.run.events import read_events
 from coordinatord.monitoring.pipeline.run.follow import Followed, Follower
-from coordinatord.monitoring.pipeline.run.ingest import IS_SLOW, Job, keep
+from coordinatord.monitoring.pipeline.run.ingest import Intake, Job
 from coordinatord.monitoring.pipeline.run.update import read_table, run
 from coordinatord.monitoring.pipeline.source.frames import Source
 from tests.monitoring.offsets_log.source.test_end_offsets import write as write_topic
@@ -97,7 +98,7 @@ def test_a_follower_that_is_killed_and_one_that_is_stopped(spark: Any, tmp_path:
     assert "stuck recovered: stuck t-0: after " in told
     assert "stopped: " in told
     assert "the next start resumes here" in told
-    ours = re.compile(r"  .* …|following, .*|stopping .*|.{20}  (batch \d+: .* s|Spark has ended .*)")
+    ours = re.compile(r"  .* …|following, .*|stopping .*|.{20}  (batch \d+: .* s|Spark has failed.*)")
     assert [line for line in said.splitlines() if not ours.fullmatch(line)] == [], "Spark's lines are in OUT/spark.log"
     assert "WARN" in (out / "spark.log").read_text()
     assert changes(out) == [("stuck", "stuck", "began"), ("stuck", "stuck", "recovered")]
@@ -113,32 +114,39 @@ def test_a_follower_that_is_killed_and_one_that_is_stopped(spark: Any, tmp_path:
     assert lag == {"stuck": 0, "well": 0}
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("times", [2, 3])
-def test_a_query_goes_on_after_spark_has_ended_it(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
-) -> None:
-    """One that is ended always ends the follower."""
-    data, out = tmp_path / "data", tmp_path / "out"
+def follower_of(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pauses: list[int]) -> Follower:
+    """A follower of one commit, which says nothing."""
+    data = tmp_path / "data"
     log = Log(data / "__consumer_offsets-0")
     write_topic(data / "t-0", 0, [(0, 100, now_ms())], [(now_ms(), 99)])
     log.commit("group", 50, now_ms())
-    slow = [f"{IS_SLOW}."] * times
+    monkeypatch.setattr(follow_module, "PAUSES_S", pauses)
+    job = Job(Source(str(data)), tmp_path / "out", str(data), tables=("lag",))
+    return Follower(spark, job, 200, Thresholds(), say=lambda _text: None, say_event=lambda _row: None)
 
-    def kept(rows: Any, batch: int, where: Path) -> dict[str, int]:
-        if slow:
-            raise RuntimeError(slow.pop())
-        follower.stop.set()
-        return keep(rows, batch, where)
 
-    monkeypatch.setattr(follow_module, "keep", kept)
-    monkeypatch.setattr(follow_module, "PAUSES_S", [0, 0])
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("times", [2, 3])
+def test_a_batch_that_spark_fails_is_repeated(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """One that fails always ends the follower."""
+    follower = follower_of(spark, tmp_path, monkeypatch, [0, 0])
     said: list[str] = []
-    job = Job(Source(str(data)), out, str(data), tables=("lag",))
-    follower = Follower(spark, job, 200, Thresholds(), say=said.append, say_event=lambda _row: None)
-    again = [f"Spark has ended a query, which goes on where it was (RuntimeError: {IS_SLOW}.)"] * 2
+    follower.say = said.append
+    failures = [PySparkException("not now")] * times
+    take = Intake.take
+
+    def taken(intake: Intake, at_ms: int, *, with_sample: bool) -> dict[str, int] | None:
+        if failures:
+            raise failures.pop()
+        follower.stop.set()
+        return take(intake, at_ms, with_sample=with_sample)
+
+    monkeypatch.setattr(Intake, "take", taken)
+    again = ["Spark has failed; it goes on where it was (not now)"] * 2
     if times > 2:
-        with pytest.raises(StreamingQueryException, match=IS_SLOW):
+        with pytest.raises(PySparkException, match="not now"):
             follower.run()
         assert said == again
         return
@@ -149,27 +157,61 @@ def test_a_query_goes_on_after_spark_has_ended_it(
 
 
 @pytest.mark.timeout(600)
-def test_an_end_after_work_is_not_one_in_a_row(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data, out = tmp_path / "data", tmp_path / "out"
-    log = Log(data / "__consumer_offsets-0")
-    write_topic(data / "t-0", 0, [(0, 100, now_ms())], [(now_ms(), 99)])
-    log.commit("group", 50, now_ms())
+def test_a_failure_after_work_is_not_one_in_a_row(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    follower = follower_of(spark, tmp_path, monkeypatch, [0])
     batches: list[int] = []
+    take = Intake.take
 
-    def kept(rows: Any, batch: int, where: Path) -> dict[str, int]:
-        batches.append(batch)
+    def taken(intake: Intake, at_ms: int, *, with_sample: bool) -> dict[str, int] | None:
+        batches.append(intake.position.batch + 1)
         if len(batches) == 6:
             follower.stop.set()
         elif len(batches) % 2 == 0:
-            raise RuntimeError("not now")
-        return keep(rows, batch, where)
+            raise PySparkException("not now")
+        return take(intake, at_ms, with_sample=with_sample)
 
-    monkeypatch.setattr(follow_module, "keep", kept)
-    monkeypatch.setattr(follow_module, "PAUSES_S", [0])
-    job = Job(Source(str(data)), out, str(data), tables=("lag",))
-    follower = Follower(spark, job, 200, Thresholds(), say=lambda _text: None, say_event=lambda _row: None)
+    monkeypatch.setattr(Intake, "take", taken)
     assert follower.run().records == 1
     assert batches == [0, 1, 1, 2, 2, 3]
+
+
+@dataclass
+class Ended:
+    """A query that Spark ends at once, after work or without."""
+
+    lastProgress: object  # noqa: N815 - Spark calls it so
+    isActive: bool = False  # noqa: N815
+
+    def exception(self) -> StreamingQueryException:
+        return StreamingQueryException("not now")
+
+    def stop(self) -> None:
+        """It has ended."""
+
+
+@pytest.mark.parametrize("progress", [None, {"batchId": 0}])
+def test_a_query_of_events_that_spark_ends_is_restarted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, progress: object
+) -> None:
+    """One that never makes progress ends the follower."""
+    follower = follower_of(None, tmp_path, monkeypatch, [0, 0])
+    begun: list[Ended] = []
+
+    def start(*_: object, **__: object) -> Ended:
+        begun.append(Ended(progress))
+        if len(begun) == 6:
+            follower.stop.set()
+        return begun[-1]
+
+    monkeypatch.setattr(follow_module.events, "start", start)
+    monkeypatch.setattr(Intake, "take", lambda *_, **__: None)
+    if progress is None:
+        with pytest.raises(StreamingQueryException):
+            follower.run()
+        assert len(begun) == 3
+    else:
+        assert follower.run() == Followed()
+        assert len(begun) == 6
 
 
 @pytest.mark.parametrize("is_stopped", [True, False])
@@ -178,14 +220,14 @@ def test_what_fails_because_of_a_stop_is_no_error(
 ) -> None:
     """SIGTERM for all processes of a service also ended one that set the permissions of a checkpoint's files."""
 
-    def fails(follower: Follower) -> Any:
+    follower = follower_of(None, tmp_path, monkeypatch, [])
+
+    def fails(*_: object, **__: object) -> Any:
         if is_stopped:
             follower.stop.set()
         raise StreamingQueryException("ExitCodeException exitCode=143")
 
-    monkeypatch.setattr(Follower, "_judge", fails)
-    job = Job(Source(str(tmp_path / "data")), tmp_path / "out", str(tmp_path / "data"), tables=("lag",))
-    follower = Follower(None, job, 200, Thresholds(), say=lambda _text: None, say_event=lambda _row: None)
+    monkeypatch.setattr(follow_module.events, "start", fails)
     if is_stopped:
         assert follower.run() == Followed()
     else:
@@ -226,7 +268,7 @@ def test_a_stop_that_all_processes_are_told_and_a_java_that_dies(tmp_path: Path,
     Log(data / "__consumer_offsets-0").commit("group", 50, now_ms())
     follower = follow(data, out)
     try:
-        until((out / "checkpoint" / "offsets").exists, follower)
+        until((out / "events_checkpoint" / "metadata").exists, follower)
         if whom == "all":
             os.killpg(follower.pid, signal.SIGTERM)
         else:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from pyspark.errors import PySparkException
 
 from coordinatord.cli import cli
 from coordinatord.monitoring.analysis.status import Rules
@@ -16,11 +17,11 @@ from coordinatord.monitoring.offsets_log.lag import connect_retry
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
 from coordinatord.monitoring.pipeline.run import ingest, merging, preflight
 from coordinatord.monitoring.pipeline.run import update as run_module
-from coordinatord.monitoring.pipeline.run.ingest import ATTEMPTS, IS_SLOW, NEW, Job, keep
+from coordinatord.monitoring.pipeline.run.ingest import NEW, Job, Position
 from coordinatord.monitoring.pipeline.run.run_lock import alone
 from coordinatord.monitoring.pipeline.run.update import read_table, run
 from coordinatord.monitoring.pipeline.source.frames import Source
-from coordinatord.monitoring.pipeline.source.stored_facts import BUCKETS
+from coordinatord.monitoring.pipeline.source.stored_facts import BUCKETS, StoredFile, store
 from coordinatord.monitoring.pipeline.tables.describe import markdown
 from coordinatord.monitoring.pipeline.tables.inputs import Inputs, TableOptions
 from kafka_wire.records.batch import TRANSACTIONAL, BatchBuilder, build_batch, build_control_batch
@@ -186,7 +187,9 @@ def test_a_run_that_is_cut_off_is_made_up_for(
     def cut(*_: object, **__: object) -> None:
         raise RuntimeError("cut off")
 
-    for module, place, count in ((run_module, "_replace", 79), (ingest, "put", 79), (run_module, "write_state", 81)):
+    for module, place, count in (
+        (run_module, "_replace", 79), (ingest, "put", 79), (Position, "store", 81), (run_module, "write_state", 82),
+    ):  # fmt: skip
         with monkeypatch.context() as patched:
             patched.setattr(module, place, cut)
             with pytest.raises(Exception, match="cut off"):
@@ -205,19 +208,23 @@ def test_a_run_that_is_cut_off_is_made_up_for(
 def test_what_a_run_left_out_is_not_missing_from_the_next_ones_tables(
     spark: Any, data: tuple[Path, Log], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor is anything missing, or there twice, if Spark has given up waiting for Python before."""
-    slow = [f"{IS_SLOW}."] * (ATTEMPTS - 1)
+    """Workers of Spark read it here, of which one fails at first."""
+    monkeypatch.setattr(ingest, "HERE_BYTES", 0)
+    failed = tmp_path / "failed"
 
-    def stored(rows: Any, batch: int, out: Path) -> dict[str, int]:
-        counts = keep(rows, batch, out)
-        if slow:
-            raise RuntimeError(slow.pop())
-        return counts
+    def stored(parts: Any, options: Any, directory: Path) -> list[StoredFile]:
+        files = store(parts, options, directory)
+        if not failed.exists():
+            failed.touch()
+            raise RuntimeError("not now")
+        return files
 
-    monkeypatch.setattr(run_module, "keep", stored)
+    monkeypatch.setattr(ingest, "store", stored)
     out = tmp_path / "out"
     job = Job(Source(str(data[0]), groups="st*,left"), out, tables=("commits",))
     (out / "tables" / "commits" / "_delta_log").mkdir(parents=True)  # of a run with --format delta
+    with pytest.raises(PySparkException, match="not now"):
+        run(spark, job, now_ms=NOW_MS)
     new = run(spark, job, now_ms=NOW_MS).new
     assert rows(spark, out, "commits").keys() == {"steady", "stuck", "left"}
     assert spark.read.parquet(str(out / "facts" / "offset_commits")).count() == new["offset_commits"]
