@@ -1,4 +1,4 @@
-"""The lag of one group in one partition: at present, and over time.
+"""The lag of one group in one partition: at present, and at the times of its commits.
 
 Lag is never negative: a commit beyond an end offset read a moment earlier has caught up. A commit beyond an end offset
 read later belongs to another log than the present one: then the lag is unknown.
@@ -7,9 +7,8 @@ read later belongs to another log than the present one: then the lag is unknown.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -24,9 +23,6 @@ from coordinatord.monitoring.analysis.offset_timeline import (
     rate_per_s,
     time_lag,
 )
-
-MAX_STEPS = 500
-"""Maximum number of points in one history, more than a plot shows. With more, the step between points grows instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +115,7 @@ class Mark(NamedTuple):
     lag: Bounds | None
 
 
-class _Lags:
+class Lags:
     """The lags of a group's commits, oldest first, at times that the curve of the partition's ends covers."""
 
     def __init__(self, commits: Sequence[Commit], points: Sequence[Point]) -> None:
@@ -134,11 +130,12 @@ class _Lags:
         if end is None:
             return None
         committed = self._commits[number].offset
-        if end.most < committed and self._is_of_another_log(number):
+        if end.most < committed and self.is_of_another_log(number):
             return None
         return Bounds(max(0, end.least - committed), max(0, end.most - committed))
 
-    def _is_of_another_log(self, number: int) -> bool:
+    def is_of_another_log(self, number: int) -> bool:
+        """Return whether the commit with index `number` is beyond an end offset that was read later."""
         if not self._moved_ms:
             before: Commit | None = None
             for commit in self._commits:
@@ -155,7 +152,7 @@ class _Lags:
 
 def marks(commits: Sequence[Commit], points: Sequence[Point]) -> list[Mark]:
     """Return the commits, each with the bounds of the lag at its time."""
-    lags = _Lags(commits, points)
+    lags = Lags(commits, points)
     return [Mark(offset, at_ms, lags.at(at_ms, number)) for number, (offset, at_ms, _) in enumerate(commits)]
 
 
@@ -165,23 +162,3 @@ def with_lags(commits: Sequence[Commit], points: Sequence[Point]) -> list[Commit
         Commit(mark.offset, mark.time_ms, None if mark.lag is None else mark.lag.least)
         for mark in marks(commits, points)
     ]
-
-
-def history(commits: Sequence[Commit], points: Sequence[Point], step_ms: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield (time, committed offset, least lag, greatest lag) every `step_ms`, or less often if that gave more than
-    MAX_STEPS points; from the first commit to the end of the curve, at times at which the lag is known.
-    """
-    if not commits or not points:
-        return
-    first_ms = max(commits[0].time_ms, points[0].time_ms)
-    last_ms = points[-1].time_ms
-    step_ms = max(step_ms, -(-(last_ms - first_ms) // MAX_STEPS))
-    times = list(accumulate((commit.time_ms for commit in commits), max))  # if the clock went back, the later time
-    lags = _Lags(commits, points)
-    at_ms = -(-first_ms // step_ms) * step_ms
-    while at_ms <= last_ms:
-        number = bisect_right(times, at_ms) - 1
-        lag = lags.at(at_ms, number)
-        if lag is not None:
-            yield at_ms, commits[number].offset, *lag
-        at_ms += step_ms

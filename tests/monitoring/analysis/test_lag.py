@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from coordinatord.monitoring.analysis.burrow import Commit
 from coordinatord.monitoring.analysis.ends import CLOCKS_MS, Ends
-from coordinatord.monitoring.analysis.lag import MAX_STEPS, history, lag_now, marks, with_lags
+from coordinatord.monitoring.analysis.lag import lag_now, marks, with_lags
 from coordinatord.monitoring.analysis.offset_timeline import Point
+from coordinatord.monitoring.offsets_log.lag.lag_history import MAX_STEPS
+from tests.monitoring.offsets_log.lag.test_lag_history import history
 
 NOW_MS = 100_000
 POINTS = [Point(0, 0), Point(1_000, 50_000), Point(2_000, 100_000)]  # twenty records a second
@@ -44,7 +46,7 @@ def test_history_does_not_call_it_caught_up_either() -> None:
     points = [Point(0, 0), Point(0, 300_000), Point(40, 400_000), Point(80, 500_000)]
     offsets = [(900, 20_000), (1_000, 80_000), (1_000, 200_000), (1_000, 350_000), (10, 410_000), (60, 480_000)]
     commits = [Commit(offset, time_ms, None) for offset, time_ms in offsets]
-    assert list(history(commits, points, 50_000)) == [(450_000, 10, 30, 70), (500_000, 60, 20, 20)]
+    assert history(commits, points, 50_000) == [(450_000, 10, 30, 70), (500_000, 60, 20, 20)]
     assert [mark.lag for mark in marks(commits, points)] == [None, None, None, None, (30, 70), (0, 20)]
     assert [commit.lag for commit in with_lags(commits, points)] == [None, None, None, None, 30, 0]
 
@@ -53,7 +55,7 @@ def test_history_of_one_that_reads_nothing_and_commits_the_former_offset_again_a
     """Looks and commits are closer together than clocks may differ."""
     points = [Point(0, 0), *(Point((at_ms - 100_000) // 20_000, at_ms) for at_ms in range(100_000, 500_001, 20_000))]
     commits = [Commit(1_000, at_ms, None) for at_ms in range(90_000, 500_001, 20_000)]
-    assert list(history(commits, points, 20_000)) == []
+    assert history(commits, points, 20_000) == []
     assert {commit.lag for commit in with_lags(commits, points)} == {None}
 
 
@@ -99,10 +101,10 @@ def test_lags_of_commits_and_history() -> None:
     assert [mark.lag for mark in marks(COMMITS, POINTS)] == [(500, 1_500), (0, 1_000), (500, 500)]
     assert [commit.lag for commit in with_lags(COMMITS, POINTS)] == [500, 0, 500]
     assert with_lags([Commit(5, 200_000, None)], POINTS)[0].lag is None
-    assert list(history(COMMITS, POINTS, 20_000)) == [
+    assert history(COMMITS, POINTS, 20_000) == [
         (60_000, 500, 500, 1_500),
         (80_000, 1_000, 0, 1_000),
         (100_000, 1_500, 500, 500),
     ]
-    assert list(history(COMMITS, [], 20_000)) == []
-    assert len(list(history([Commit(0, 0, None)], POINTS, 1))) <= MAX_STEPS + 1
+    assert history(COMMITS, [], 20_000) == []
+    assert len(history([Commit(0, 0, None)], POINTS, 1)) <= MAX_STEPS + 1

@@ -87,7 +87,7 @@ def group_logs(inputs: Inputs, chosen: DataFrame | None = None) -> PandasCogroup
     frames = (group_rows(inputs), commit_times(inputs))
     if chosen is not None:
         frames = tuple(each.join(chosen, "group_id", "semi") for each in frames)
-    rows, times = (each.groupBy(part_of(F.col("group_id"))) for each in frames)
+    rows, times = (each.groupBy(part_of("group_id")) for each in frames)
     return rows.cogroup(times)
 
 

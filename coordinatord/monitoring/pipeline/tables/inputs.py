@@ -51,12 +51,14 @@ LEDGER_DDL = "ledger_partition int, ledger_offset bigint, group_id string, recor
 
 
 PARTS = 256
-"""Number of parts in which groups are passed to Python: one call for each group would cost more than its work."""
+"""Number of parts in which groups and partitions are passed to Python: one call for each would cost more than its
+work.
+"""
 
 
-def part_of(group_id: Any) -> Any:
-    """Return the part of a group, as a column."""
-    return F.pmod(F.xxhash64(group_id), F.lit(PARTS)).alias("part")
+def part_of(*names: str) -> Any:
+    """Return the part of a group, or of a topic and partition, as a column."""
+    return F.pmod(F.xxhash64(*names), F.lit(PARTS)).alias("part")
 
 
 def bucket_of(group_id: Any) -> Any:

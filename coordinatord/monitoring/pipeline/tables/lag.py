@@ -5,7 +5,7 @@ One pass over all commits for a partition, with the curve of its end offset, ser
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,14 @@ from pyspark.sql import functions as F
 from coordinatord.monitoring.analysis.commit_window import Trail
 from coordinatord.monitoring.analysis.current_lag import Now, Partition, standing
 from coordinatord.monitoring.analysis.ends import Ends
+from coordinatord.monitoring.analysis.generations import TopicPartition
 from coordinatord.monitoring.analysis.groups import SEVERITY, group_now
-from coordinatord.monitoring.analysis.lag import history
 from coordinatord.monitoring.analysis.offset_timeline import Point
 from coordinatord.monitoring.analysis.status import ALARMING, Members
-from coordinatord.monitoring.offsets_log.lag.commit_arrays import Ints, add_all, commits_of
+from coordinatord.monitoring.offsets_log.lag.by_key import by_key
+from coordinatord.monitoring.offsets_log.lag.commit_arrays import Ints, add_all
+from coordinatord.monitoring.offsets_log.lag.known import Key
+from coordinatord.monitoring.offsets_log.lag.lag_history import NO_HISTORY, lag_history
 from coordinatord.monitoring.offsets_log.source.end_offsets import RecordTimes
 from coordinatord.monitoring.pipeline.source.partition_ends import tail_of
 from coordinatord.monitoring.pipeline.tables.departures import members_now
@@ -169,11 +172,13 @@ def per_partition(inputs: Inputs, told: PerGroup) -> DataFrame:
 
     def apply(commits: pa.Table, endings: pa.Table) -> pa.Table:
         rows: list[tuple[Any, ...]] = []
-        if commits.num_rows:
-            topic, number = commits["topic"][0].as_py(), commits["partition"][0].as_py()
-            partition = partition_of(topic, number, next(iter(endings.slice(0, 1).to_pylist()), None))
-            for group_id, members, offsets, times_ms in _commits(commits):
-                rows += told(group_id, offsets, times_ms, partition, members)
+        known = {(row["topic"], row["partition"]): row for row in endings.to_pylist()} if commits.num_rows else {}
+        partitions: dict[TopicPartition, Partition] = {}  # each once, however many groups read it
+        for (group_id, topic, number), members, offsets, times_ms in _commits(commits):
+            place = topic, number
+            if place not in partitions:
+                partitions[place] = partition_of(topic, number, known.get(place))
+            rows += told(group_id, offsets, times_ms, partitions[place], members)
         columns = zip(*rows, strict=True) if rows else [()] * len(schema)
         return pa.table([pa.array(each, field.type) for each, field in zip(columns, schema, strict=True)], schema)
 
@@ -187,9 +192,9 @@ def per_partition(inputs: Inputs, told: PerGroup) -> DataFrame:
             F.lit(ASSIGNED).cast("bigint").alias("log_offset"),
         )
     )
-    keys = ["topic", "partition"]
     of_members = commits.join(F.broadcast(members_now(inputs)), "group_id", "left")
-    return of_members.groupBy(*keys).cogroup(inputs.endings.groupBy(*keys)).applyInArrow(apply, ddl)
+    part = part_of("topic", "partition")
+    return of_members.groupBy(part).cogroup(inputs.endings.groupBy(part)).applyInArrow(apply, ddl)
 
 
 ASSIGNED = -1
@@ -198,21 +203,23 @@ NONE = -1
 """Value in place of the committed offset, in the row of a tombstone."""
 
 
-def _commits(rows: pa.Table) -> Iterator[tuple[str, Members, Ints, Ints]]:
-    """Yield each group with an offset, or with a member that has the partition: the offsets and the times of its
-    commits since its last tombstone, in the order of the log.
+def _commits(rows: pa.Table) -> Iterator[tuple[Key, Members, Ints, Ints]]:
+    """Yield each group with an offset in a partition, or with a member that has the partition: the offsets and the
+    times of its commits since its last tombstone, in the order of the log.
     """
-    for group_id, own in by_group(rows, "log_offset"):
-        offsets, times_ms = own["committed_offset"].to_numpy(), own["effective_ms"].to_numpy()
+    rows = rows.combine_chunks()
+    every_offset, every_time_ms = rows["committed_offset"].to_numpy(), rows["effective_ms"].to_numpy()
+    for key, numbers in by_key(rows):
+        offsets, times_ms, first = every_offset[numbers], every_time_ms[numbers], int(numbers[0])
         tombstones = np.flatnonzero(offsets == NONE)
         since = int(tombstones[-1]) + 1 if len(tombstones) else 0
         offsets, times_ms = offsets[since:], times_ms[since:]
-        if len(offsets) or own["log_offset"][0].as_py() == ASSIGNED:
+        if len(offsets) or rows["log_offset"][first].as_py() == ASSIGNED:
             has_any, empty_ms, how, topics = (
-                own[name][0].as_py() for name in ("has_members", "empty_ms", "how", "topics")
+                rows[name][first].as_py() for name in ("has_members", "empty_ms", "how", "topics")
             )
             members = Members(has_any, empty_ms, how, None if topics is None else frozenset(topics))
-            yield group_id, members, offsets, times_ms
+            yield key, members, offsets, times_ms
 
 
 def standings(inputs: Inputs) -> DataFrame:
@@ -226,11 +233,8 @@ def standings(inputs: Inputs) -> DataFrame:
         trail = Trail(rules.window_ms)
         add_all(trail, offsets, times_ms)
         row = standing(group_id, trail, partition, now_ms, members=members, rules=rules, record_time=time_of)
-        found: Iterable[tuple[int, int, int, int]] = ()
-        if step_ms is not None and partition.points:
-            found = history(list(commits_of(offsets, times_ms)), partition.points, step_ms)
-        past = [(at_ms, offset, most, least) for at_ms, offset, least, most in found]
-        yield (*row, *(map(list, zip(*past, strict=True)) if past else ([], [], [], [])))
+        past = NO_HISTORY if step_ms is None else lag_history(offsets, times_ms, partition.points, step_ms)
+        yield (*row, past.times_ms, past.committed, past.most, past.least)
 
     return inputs.once("lag, status and history", lambda: per_partition(inputs, told))
 
@@ -258,7 +262,7 @@ def _groups(inputs: Inputs) -> DataFrame:
         return pa.Table.from_pylist([group._asdict() for group in groups], schema)
 
     ddl = ", ".join(f"`{column.name}` {column.type}" for column in GROUP_COLUMNS)
-    return _now(inputs).groupBy(part_of(F.col("group_id"))).applyInArrow(told, ddl)
+    return _now(inputs).groupBy(part_of("group_id")).applyInArrow(told, ddl)
 
 
 LAG = Table("lag", "one row per group, topic and partition: now", LAG_COLUMNS, lambda inputs: _now(inputs), True)

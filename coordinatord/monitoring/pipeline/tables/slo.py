@@ -37,7 +37,7 @@ def _build(inputs: Inputs) -> DataFrame:
     options = inputs.options
     ddl = ", ".join(f"`{column.name}` {column.type}" for column in COLUMNS)
     history = standings(inputs).select("group_id", "_at_ms", "_lag", "_least_lag").where(F.size("_at_ms") > 0)
-    return history.groupBy(part_of(F.col("group_id"))).applyInArrow(lambda rows: days(rows, options), ddl)
+    return history.groupBy(part_of("group_id")).applyInArrow(lambda rows: days(rows, options), ddl)
 
 
 def days(rows: pa.Table, options: TableOptions) -> pa.Table:

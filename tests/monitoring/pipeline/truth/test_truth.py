@@ -13,7 +13,6 @@ import pytest
 from coordinatord.monitoring.analysis.burrow import Commit
 from coordinatord.monitoring.analysis.current_lag import Now
 from coordinatord.monitoring.analysis.generations import Commits, generation_of
-from coordinatord.monitoring.analysis.lag import history
 from coordinatord.monitoring.analysis.members import Event, events, lives
 from coordinatord.monitoring.analysis.offset_timeline import Point
 from coordinatord.monitoring.analysis.rebalances import Rebalance, rebalances
@@ -27,6 +26,7 @@ from coordinatord.monitoring.offsets_log.source.options import read_options
 from coordinatord.monitoring.offsets_log.source.ranges import plan, read
 from coordinatord.monitoring.offsets_log.source.segments import find_logs
 from coordinatord.monitoring.offsets_log.source.share_state_topic import ShareStates
+from tests.monitoring.offsets_log.lag.test_lag_history import history
 from tests.monitoring.pipeline.truth.compare import Row, differences
 from tests.monitoring.pipeline.truth.members import MembersModel
 from tests.monitoring.pipeline.truth.model import Model
