@@ -36,6 +36,7 @@ QUIET = {
     "spark.sql.session.timeZone": "UTC",
     "spark.hadoop.fs.defaultFS": "file:///",  # paths of this machine, whatever file system a cluster prefers
     "spark.python.authenticate.socketTimeout": "120s",  # a busy machine is slow to start workers
+    "spark.executorEnv.PYTHONSAFEPATH": "1",  # workers import what this process does, wherever it was started
 }
 FEW_RECORDS = {
     # Code is compiled once, and garbage is collected seldom: a small log leaves few live objects.

@@ -44,12 +44,15 @@ def until(condition: Callable[[], object], follower: subprocess.Popen[str]) -> N
 
 
 def follow(data: Path, out: Path) -> subprocess.Popen[str]:
+    """In a directory with another package of that name, which Spark's workers are not to import."""
+    (data / "coordinatord").mkdir(exist_ok=True)
+    (data / "coordinatord" / "__init__.py").write_text("raise AssertionError")
     command = [
-        sys.executable, "-m", "coordinatord", "pipeline", "run", "--source", str(data), "--out", str(out), "--follow",
-        "--interval", "0.2", "--stuck-after", "2", "--table", "lag",
+        sys.executable, "-P", "-m", "coordinatord", "pipeline", "run", "--source", str(data), "--out", str(out),
+        "--follow", "--interval", "0.2", "--stuck-after", "2", "--table", "lag",
     ]  # fmt: skip
     return subprocess.Popen(
-        command, cwd=ROOT, start_new_session=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command, cwd=data, start_new_session=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
 
 
