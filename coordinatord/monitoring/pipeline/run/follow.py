@@ -61,6 +61,8 @@ class Follower:
     stop: threading.Event = field(default_factory=threading.Event)
     done: Followed = field(default_factory=Followed)
     _judge: StreamingQuery | None = None
+    _is_behind: bool = True
+    """The tables may lack records that are stored: after a failure, or one of an earlier follower."""
 
     def run(self) -> Followed:
         """Run until `stop` is set. Raises SourceError, and the error with which Spark fails repeatedly."""
@@ -132,19 +134,21 @@ class Follower:
         began_s = time.monotonic()
         now_ms = int(time.time() * 1000)
         counts = intake.take(now_ms, with_sample=True)
-        if counts is None:
+        if counts is None and not self._is_behind:
             return
+        self._is_behind = True
         batch = intake.position.batch
         summary = Summary()
-        summary.count(counts)
+        summary.count(counts or {})
+        new = sum(summary.new.values())
+        self.done.records += new
         refresh(self.spark, self.job, summary, now_ms, Progress(), with_counts=False)
         events.write_look(
             self.spark, self.job.out, batch, now_ms, self.thresholds,
             lambda name: read_table(self.spark, self.job.out, name, self.job.format),
         )  # fmt: skip
-        new = sum(summary.new.values())
+        self._is_behind = False
         self.done.batches += 1
-        self.done.records += new
         changed = f"something new in {summary.buckets} of {BUCKETS} buckets of groups"
         self.say(f"batch {batch}: {new:,} records, {changed}, tables in {time.monotonic() - began_s:.1f} s")
 

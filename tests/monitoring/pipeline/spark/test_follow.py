@@ -11,7 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from coordinatord.monitoring.pipeline.run import follow as follow_module
 from coordinatord.monitoring.pipeline.run.events import read_events
 from coordinatord.monitoring.pipeline.run.follow import Followed, Follower
 from coordinatord.monitoring.pipeline.run.ingest import Intake, Job
-from coordinatord.monitoring.pipeline.run.update import read_table, run
+from coordinatord.monitoring.pipeline.run.update import read_table, refresh, run
 from coordinatord.monitoring.pipeline.source.frames import Source
 from tests.monitoring.offsets_log.source.test_end_offsets import write as write_topic
 from tests.monitoring.pipeline.spark.test_run import ROOT, Log
@@ -133,20 +133,20 @@ def follower_of(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pau
 def test_a_batch_that_spark_fails_is_repeated(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
-    """One that fails always ends the follower."""
+    """Also if nothing is new meanwhile. One that fails always ends the follower."""
     follower = follower_of(spark, tmp_path, monkeypatch, [0, 0])
+    follower.job = replace(follower.job, end_offsets=None)
     said: list[str] = []
     follower.say = said.append
     failures = [PySparkException("not now")] * times
-    take = Intake.take
 
-    def taken(intake: Intake, at_ms: int, *, with_sample: bool) -> dict[str, int] | None:
+    def refreshed(*given: Any, **options: Any) -> None:
         if failures:
             raise failures.pop()
         follower.stop.set()
-        return take(intake, at_ms, with_sample=with_sample)
+        refresh(*given, **options)
 
-    monkeypatch.setattr(Intake, "take", taken)
+    monkeypatch.setattr(follow_module, "refresh", refreshed)
     again = ["Spark has failed; it goes on where it was (not now)"] * 2
     if times > 2:
         with pytest.raises(PySparkException, match="not now"):
@@ -156,7 +156,8 @@ def test_a_batch_that_spark_fails_is_repeated(
     done = follower.run()
     assert (done.batches, done.records) == (1, 1)
     assert said[:-1] == again
-    assert said[-1].startswith("batch 0: 1 records")
+    assert said[-1].startswith("batch 0: 0 records, something new in 1 of 16 buckets")
+    assert read_table(spark, follower.job.out, "lag").count() == 1
 
 
 @pytest.mark.timeout(600)
@@ -207,7 +208,7 @@ def test_a_query_of_events_that_spark_ends_is_restarted(
         return begun[-1]
 
     monkeypatch.setattr(follow_module.events, "start", start)
-    monkeypatch.setattr(Intake, "take", lambda *_, **__: None)
+    monkeypatch.setattr(Follower, "_batch", lambda *_: None)
     if progress is None:
         with pytest.raises(StreamingQueryException):
             follower.run()
