@@ -61,7 +61,7 @@ REQUIRED_TABLES = ("lag", "expiry", "rebalances")
 def write_look(
     spark: SparkSession, out: Path, batch: int, at_ms: int, thresholds: Thresholds, read: Callable[[str], DataFrame]
 ) -> None:
-    """Write the present content of the tables, for the judge. Only once: a repeated micro-batch keeps its sample."""
+    """Write the present content of the tables, for the judge. Only once: a repeated batch keeps its sample."""
     target = _look_path(out, batch)
     if target.exists():
         return

@@ -1,4 +1,4 @@
-"""Merge of the files of many micro-batches, so that a follower of many days does not open a hundred thousand files for
+"""Merge of the files of many batches, so that a follower of many days does not open a hundred thousand files for
 each of its snapshots.
 
     DIRECTORY/<name>=<n>/bucket=<b>/   many n that are all in tables already become the last of them

@@ -1,7 +1,7 @@
 """Samples of the ends of partitions, as the rows that a run stores.
 
-They make lag a stream: the log has no new records while there are no commits, and that is when lag grows. A sample's
-rows contain its time, so a repeated micro-batch may take another one.
+The log has no new records while there are no commits, and that is when lag grows. A sample's rows contain its time, so
+a repeated batch may take another one.
 """
 
 from __future__ import annotations
