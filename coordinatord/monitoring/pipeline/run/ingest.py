@@ -91,17 +91,22 @@ class Position:
 
     @classmethod
     def of(cls, out: Path) -> Position:
-        """Return the stored position; that of an empty directory if there is none. Raises SourceError."""
+        """Return the stored position; that of an empty directory if there is none. Raises SourceError, also if records
+        of complete batches are there: they would be read again.
+        """
         path = out / POSITION
         try:
             found = json.loads(path.read_text())
             return cls(int(found["batch"]), {str(name): int(offset) for name, offset in found["log"].items()})
         except FileNotFoundError:
-            return cls()
+            if all(batch.name == batch_name(0) for batch in out.glob("facts/*/batch=*")):  # which may be incomplete
+                return cls()
+            problem = "is missing"
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise SourceError(
-                f"{path} is damaged: give `pipeline run` an empty directory with --out, and it reads the log again"
-            ) from None
+            problem = "is damaged"
+        raise SourceError(
+            f"{path} {problem}: give `pipeline run` an empty directory with --out, and it reads the log again"
+        )
 
     def store(self, out: Path) -> None:
         """Replace the stored position, atomically."""
@@ -173,7 +178,7 @@ def _move_into_place(files: Sequence[StoredFile], out: Path, batch: int) -> dict
     """Move the files of a batch from NEW to their directories. Returns the number of records by kind."""
     counts: Counter[str] = Counter()
     for kind in FACTS:
-        directory = out / "facts" / kind / f"batch={batch:09d}"
+        directory = out / "facts" / kind / batch_name(batch)
         staged = staging(directory)
         for left in (directory, staged):  # by the first attempt of a repeated batch
             shutil.rmtree(left, ignore_errors=True)
@@ -202,6 +207,11 @@ def _store_sample(job: Job, batch: int, now_ms: int) -> None:
     parquet.write_table(ends, staged / part_name())
     shutil.rmtree(directory, ignore_errors=True)
     os.replace(staged, directory)
+
+
+def batch_name(batch: int) -> str:
+    """Return the name of the directory with the facts of a batch."""
+    return f"batch={batch:09d}"
 
 
 def staging(directory: Path) -> Path:

@@ -15,10 +15,10 @@ from typing import Any
 from coordinatord.monitoring.offsets_log.source.segments import SourceError
 
 STATE_VERSION = 6
-"""Version of the state, facts, tables and checkpoints. 6: the position in the
-log is in position.json and not in a checkpoint of Spark; 5: the members of share groups are facts; 4: lags have bounds,
-and groups new statuses; 3: partition ends are part of the stream; 2: facts of all kinds of the consumer protocol are
-stored. Tables are not migrated: a directory of another version is rejected.
+"""Version of the state, facts, tables and checkpoints. 6: the position in the log is in position.json and not in a
+checkpoint of Spark; 5: the members of share groups are facts; 4: lags have bounds, and groups new statuses; 3:
+partition ends are part of the stream; 2: facts of all kinds of the consumer protocol are stored. Tables are not
+migrated: a directory of another version is rejected.
 """
 RULES = 3
 """Version of the rules by which tables are made from the facts: when a program with other rules runs, all tables are

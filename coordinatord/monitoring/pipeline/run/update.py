@@ -35,6 +35,8 @@ from pyarrow import parquet
 from pyspark import InheritableThread
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from coordinatord.monitoring.analysis.consumer_group import METADATA
 from coordinatord.monitoring.analysis.share_log import MEMBERS
@@ -75,15 +77,6 @@ another.
 """
 OF_TIME = LAG_HISTORY.name
 """The table that even a small log can make large: it has a row for each minute."""
-_LEDGER = pa.schema(
-    [
-        ("ledger_partition", pa.int32()),
-        ("ledger_offset", pa.int64()),
-        ("group_id", pa.string()),
-        ("record", pa.string()),
-    ]
-)
-"""LEDGER_DDL in Arrow."""
 LEDGER_STEP = 32 << 20
 """Number of characters of the ledger's records that are processed at once."""
 
@@ -230,9 +223,9 @@ def _ingest_ledger(job: Job, state: dict[str, Any]) -> dict[str, int]:
         shutil.rmtree(left, ignore_errors=True)
     for rows in _in_steps(ledger_of(read_options(job.source.options), dict(nexts))):
         nexts |= {partition: offset + 1 for partition, offset, _, _ in rows}
-        write_buckets(
-            pa.Table.from_pylist([dict(zip(_LEDGER.names, row, strict=True)) for row in rows], _LEDGER), staged
-        )
+        schema = to_arrow_schema(StructType.fromDDL(LEDGER_DDL))
+        columns = [pa.array(values, each.type) for values, each in zip(zip(*rows, strict=True), schema, strict=True)]
+        write_buckets(pa.Table.from_arrays(columns, schema=schema), staged)
     if staged.exists():
         put(staged, path)
     return {str(partition): offset for partition, offset in nexts.items()}

@@ -65,6 +65,19 @@ def test_a_damaged_position(data: Path, text: str) -> None:
         intake(data, None)
 
 
+def test_a_position_that_was_removed(data: Path) -> None:
+    """Of a first batch that a crash has cut off there is none yet; later batches would be there twice."""
+    out = data.parent / "out"
+    intake(data, None).take(7_000, with_sample=True)
+    (out / POSITION).unlink()
+    assert intake(data, None).take(7_000, with_sample=True) == {"offset_commits": 1}
+    Log(data / "__consumer_offsets-1").commit("group", 4, 1_000)
+    assert intake(data, None).take(8_000, with_sample=True) == {"offset_commits": 1}
+    (out / POSITION).unlink()
+    with pytest.raises(SourceError, match=r"position\.json is missing: give `pipeline run` an empty directory"):
+        intake(data, None)
+
+
 def test_the_rows_of_a_sample(tmp_path: Path) -> None:
     for topic in ("orders", "pay-in"):
         write(tmp_path / f"{topic}-0", 0, [(0, 5, 1_000)], [(1_000, 4)])
